@@ -49,15 +49,15 @@ fn main() {
         // Interposed symbols are referenced by the library only: keep all objects.
         .link_lib_modifier("+whole-archive");
     println!("cargo::rerun-if-env-changed={FOLDER_VARIABLE}");
-    let folder = std::env::var_os(FOLDER_VARIABLE).map(PathBuf::from);
-    let library = match &folder {
-        Some(folder) => own_library_file(folder),
+    let dir = std::env::var_os(FOLDER_VARIABLE).map(PathBuf::from);
+    let library = match &dir {
+        Some(dir) => own_library_file(dir),
         None => packaged_library_file(&build),
     };
     let has_checks = has_checks(&library);
     assert_ne!(
         has_checks,
-        folder.is_some(),
+        dir.is_some(),
         "{library} is of the wrong kind: Debian's libzpool has debugging checks, the one of `make libzpool` has none"
     );
     println!("cargo::rustc-check-cfg=cfg(openzfs_checks)");
@@ -78,9 +78,9 @@ fn main() {
     // blocks, which glibc maps and unmaps each time.
     println!("cargo::rustc-link-lib=dylib=jemalloc");
     build.compile("bulkhead_zfs");
-    match folder {
-        Some(folder) => {
-            println!("cargo::rustc-link-search=native={}", folder.display());
+    match dir {
+        Some(dir) => {
+            println!("cargo::rustc-link-search=native={}", dir.display());
             println!("cargo::rustc-link-lib=dylib=zpool-bulkhead");
         }
         None => println!("cargo::rustc-link-lib=dylib=zpool"),
@@ -89,8 +89,8 @@ fn main() {
 }
 
 /// The library's path in a separate directory, with a name that no process loads by accident.
-fn own_library_file(folder: &Path) -> String {
-    let path = folder.join("libzpool-bulkhead.so");
+fn own_library_file(dir: &Path) -> String {
+    let path = dir.join("libzpool-bulkhead.so");
     match std::fs::canonicalize(&path) {
         Ok(file) => file.display().to_string(),
         Err(error) => panic!(

@@ -20,7 +20,7 @@ struct OneTarget {
 }
 
 impl OneTarget {
-    fn asked(&self) -> Option<Chap> {
+    fn required_chap(&self) -> Option<Chap> {
         self.chap.then(|| Chap {
             initiators: vec![Credentials {
                 user: "u".into(),
@@ -39,12 +39,12 @@ impl Directory for OneTarget {
         }
         Admission::Granted {
             portal_group: 1,
-            chap: self.asked(),
+            chap: self.required_chap(),
         }
     }
 
     fn discovery_chap(&self) -> Option<Chap> {
-        self.asked()
+        self.required_chap()
     }
 
     fn session(
@@ -91,7 +91,7 @@ fuzz_target!(|input: &[u8]| {
             return;
         };
         match login.receive(&request, text, &directory, &mut random) {
-            LoginStep::Answer { .. } => {}
+            LoginStep::Reply { .. } => {}
             LoginStep::Refuse { .. } => return,
             LoginStep::Agreed(agreed) => {
                 assert!(!directory.chap, "in without the secret");

@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use leg_record::{RECORD_BYTES_MAX, decode_memory, encode_memory};
+use leg_record::{RECORD_BYTES_MAX, decode_state, encode_state};
 
 const MAGIC: &[u8] = b"BULKLEGS";
 /// The oldest version, which is read and not written any more.
@@ -28,15 +28,15 @@ fn framed(version: u32, body: &[u8]) -> Vec<u8> {
 fuzz_target!(|data: &[u8]| {
     let [before, now] = WRITTEN.map(|version| framed(version, data));
     for bytes in [data, &framed(OLDEST, data), &before, &now] {
-        let Ok(memory) = decode_memory(bytes) else {
+        let Ok(memory) = decode_state(bytes) else {
             continue;
         };
         assert!((HEADER_BYTES..=RECORD_BYTES_MAX).contains(&bytes.len()));
-        let again = encode_memory(&memory);
+        let again = encode_state(&memory);
         let has_version = |version: u32| bytes[MAGIC.len()..].starts_with(&version.to_le_bytes());
         if WRITTEN.into_iter().any(has_version) {
             assert_eq!(again, bytes, "another form of the same");
         }
-        assert_eq!(decode_memory(&again), Ok(memory), "as it was");
+        assert_eq!(decode_state(&again), Ok(memory), "as it was");
     }
 });

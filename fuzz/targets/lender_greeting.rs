@@ -8,20 +8,20 @@ use libfuzzer_sys::fuzz_target;
 use remote_leg::agree;
 
 /// The client sends at most this much.
-const SAID_BYTES_MAX: usize = 64;
+const SENT_BYTES_MAX: usize = 64;
 
-struct Talk<'a> {
+struct Transcript<'a> {
     input: &'a [u8],
     said: usize,
 }
 
-impl Read for Talk<'_> {
+impl Read for Transcript<'_> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         self.input.read(bytes)
     }
 }
 
-impl Write for Talk<'_> {
+impl Write for Transcript<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.said += bytes.len();
         Ok(bytes.len())
@@ -35,8 +35,8 @@ impl Write for Talk<'_> {
 fuzz_target!(|data: &[u8]| {
     let begun = [b"NBDMAGICIHAVEOPT\0\x03", data].concat();
     for input in [data, &begun] {
-        let mut talk = Talk { input, said: 0 };
+        let mut talk = Transcript { input, said: 0 };
         let _ = agree(&mut talk, "5/secret");
-        assert!(talk.said <= SAID_BYTES_MAX);
+        assert!(talk.said <= SENT_BYTES_MAX);
     }
 });

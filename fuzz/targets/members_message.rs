@@ -16,7 +16,7 @@ const POOL_AT: usize = 41;
 
 /// `body` as the state, of this version, at the end of a message of this kind, so that the fuzzer does not need to find
 /// a checksum. `between`: the bytes before the state.
-fn with_memory(kind: u8, between: &[u8], version: u32, body: &[u8]) -> Vec<u8> {
+fn with_state(kind: u8, between: &[u8], version: u32, body: &[u8]) -> Vec<u8> {
     let mut memory = b"BULKLEGS".to_vec();
     memory.extend(version.to_le_bytes());
     memory.extend((body.len() as u32).to_le_bytes());
@@ -40,7 +40,7 @@ fuzz_target!(|data: &[u8]| {
         7 => &[7; 20],
         _ => &[],
     };
-    let [before, now] = WRITTEN.map(|version| with_memory(*kind, between, version, body));
+    let [before, now] = WRITTEN.map(|version| with_state(*kind, between, version, body));
     for bytes in [data, &before, &now] {
         let Ok(envelope) = Envelope::decode(bytes) else {
             continue;

@@ -42,7 +42,7 @@ impl Directory for OneExport {
     }
 }
 
-fn shake_hands(mut input: &[u8], policy: TlsPolicy) -> Option<(Transmission, &[u8])> {
+fn perform_handshake(mut input: &[u8], policy: TlsPolicy) -> Option<(Transmission, &[u8])> {
     let (mut handshake, _greeting) = Handshake::start(policy);
     let mut output = Vec::new();
     loop {
@@ -65,7 +65,7 @@ fuzz_target!(|input: &[u8]| {
         Some(byte) if byte & 3 == 2 => TlsPolicy::Required,
         _ => TlsPolicy::Off,
     };
-    let Some((transmission, mut rest)) = shake_hands(input.get(1..).unwrap_or_default(), policy)
+    let Some((transmission, mut rest)) = perform_handshake(input.get(1..).unwrap_or_default(), policy)
     else {
         return;
     };

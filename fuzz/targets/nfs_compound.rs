@@ -8,7 +8,7 @@ mod common;
 
 use libfuzzer_sys::fuzz_target;
 use nfs::exports::Source;
-use nfs::rpc::{Credential, Found, NoCall, find_record, join_fragments, read_call};
+use nfs::rpc::{Credential, Found, NotExecutable, find_record, join_fragments, read_call};
 use nfs::v4::{Caller, MESSAGE_BYTES_MAX, Service};
 use nfs::xdr::{Reader, Writer};
 
@@ -137,8 +137,8 @@ fuzz_target!(|input: &[u8]| {
         let mut reader = Reader::new(&record);
         match read_call(&mut reader) {
             Ok(_) => drop(call(&service, reader.rest())),
-            Err(NoCall::Answer(answer)) => assert!(answer.len() <= 24),
-            Err(NoCall::Malformed | NoCall::AsksForTls { .. } | NoCall::Secured(_)) => {}
+            Err(NotExecutable::Reply(answer)) => assert!(answer.len() <= 24),
+            Err(NotExecutable::Malformed | NotExecutable::StartTls { .. } | NotExecutable::Secured(_)) => {}
         }
         within_session(&service, &session, sequence, &record);
         without_session(&service, client, sequence, &record);

@@ -13,7 +13,7 @@ use nfs::v3;
 use nfs::v4::Caller;
 use nfs::xdr::{Reader, Writer};
 
-const ANSWER_BYTES_MAX: usize = (1 << 20) + (64 << 10);
+const REPLY_BYTES_MAX: usize = (1 << 20) + (64 << 10);
 const ROOT: u8 = 0x80;
 const MOUNT: u8 = 0x40;
 
@@ -67,7 +67,7 @@ fuzz_target!(|input: &[u8]| {
         };
         let (mut first, mut again) = (Writer::new(), Writer::new());
         let answered = call(&mut first);
-        assert!(first.len() <= ANSWER_BYTES_MAX);
+        assert!(first.len() <= REPLY_BYTES_MAX);
         // SETATTR, and CREATE to LINK.
         if what & MOUNT == 0 && answered.is_ok() && matches!(number, 2 | 8..=15) {
             call(&mut again).expect("an answer again");

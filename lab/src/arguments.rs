@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use units::{ByteCount, HeadName, NetworkName};
 
-use crate::{DEFAULT_BASE, Power, Who};
+use crate::{DEFAULT_BASE, Node, Power};
 
 /// `lab`
 #[derive(Debug, Subcommand)]
@@ -96,12 +96,12 @@ pub struct WhichLab {
     pub name: Option<String>,
     /// Where labs are.
     #[command(flatten)]
-    pub labs: LabsFolder,
+    pub labs: LabsDirectory,
 }
 
 /// The labs on this host.
 #[derive(Clone, Debug, Args)]
-pub struct LabsFolder {
+pub struct LabsDirectory {
     /// The directory of labs, with a subdirectory for each
     #[arg(
         long,
@@ -148,7 +148,7 @@ pub struct UpArgs {
 #[derive(Debug, Args)]
 pub struct ExecArgs {
     /// A head, or client, witness, switch
-    pub who: Who,
+    pub who: Node,
     /// The command
     #[arg(required = true, last = true, value_name = "COMMAND")]
     pub command: Vec<String>,

@@ -20,7 +20,7 @@ use crate::arguments::{
     WhichLab,
 };
 use crate::{
-    CONSOLE_USER, ClusterState, DEFAULT_BASE, Impairment, Lab, LabError, State, UpOptions, Who,
+    CONSOLE_USER, ClusterState, DEFAULT_BASE, Impairment, Lab, LabError, Node, State, UpOptions,
     inside,
 };
 
@@ -57,7 +57,7 @@ pub fn run(command: &LabCommand, out: Printer) -> Result<ExitCode, Failure> {
         LabCommand::Console(args) => return console(args, out),
         LabCommand::Status(which) => return status(&open(which)?, out),
         LabCommand::Down(which) => {
-            let name = the_name(which)?;
+            let name = lab_name(which)?;
             Lab::down(&which.labs.dir, &name).map_err(|error| failure(&error))?;
             out.either(&json!({"name": name, "down": true}), || {
                 format!("the lab {name} is gone\n")
@@ -103,7 +103,7 @@ fn failure(error: &LabError) -> Failure {
         LabError::Missing(_) => FailureKind::Failed,
         LabError::File(_) | LabError::Place(_) => FailureKind::Usage,
         LabError::Exists(_) => FailureKind::Exists,
-        LabError::NotFound(_) | LabError::NoMachine(_) => FailureKind::NotFound,
+        LabError::NotFound(_) | LabError::NoNode(_) => FailureKind::NotFound,
         LabError::Dead(_) | LabError::Off(_) => FailureKind::Unavailable,
         _ => FailureKind::Failed,
     };
@@ -117,7 +117,7 @@ fn failure(error: &LabError) -> Failure {
 }
 
 /// The name that was given, or that of the only lab.
-fn the_name(which: &WhichLab) -> Result<String, Failure> {
+fn lab_name(which: &WhichLab) -> Result<String, Failure> {
     if let Some(name) = &which.name {
         return Ok(name.clone());
     }
@@ -136,7 +136,7 @@ fn the_name(which: &WhichLab) -> Result<String, Failure> {
 }
 
 fn open(which: &WhichLab) -> Result<Lab, Failure> {
-    let name = the_name(which)?;
+    let name = lab_name(which)?;
     Lab::open(&which.labs.dir, &name).map_err(|error| failure(&error))
 }
 
@@ -166,11 +166,11 @@ fn up(args: &UpArgs, out: Printer) -> Result<ExitCode, Failure> {
     match up {
         Ok(lab) => {
             if !out.is_json() {
-                out.text(&ways(&lab, &args.which.labs.dir))?;
+                out.text(&access_hints(&lab, &args.which.labs.dir))?;
             }
             status(&lab, out)
         }
-        Err(LabError::Missing(missing)) => tell_missing("", &missing, out),
+        Err(LabError::Missing(missing)) => report_missing("", &missing, out),
         Err(error @ LabError::File(_)) => {
             out.either(&json!({"errors": error.to_string()}), || {
                 format!("{error}\n")
@@ -182,7 +182,7 @@ fn up(args: &UpArgs, out: Printer) -> Result<ExitCode, Failure> {
 }
 
 /// Reports that this host cannot run a lab, after `before`.
-pub fn tell_missing(before: &str, missing: &[String], out: Printer) -> Result<ExitCode, Failure> {
+pub fn report_missing(before: &str, missing: &[String], out: Printer) -> Result<ExitCode, Failure> {
     out.either(&json!({"missing": missing}), || {
         let missing = missing.join("\n  ");
         format!("{before}this host cannot run a lab:\n  {missing}\n")
@@ -214,7 +214,7 @@ fn clean_up_when_interrupted(
 }
 
 /// How to look around.
-fn ways(lab: &Lab, base: &Path) -> String {
+fn access_hints(lab: &Lab, base: &Path) -> String {
     let name = lab.name();
     let place = match base == Path::new(DEFAULT_BASE) {
         true => String::new(),
@@ -263,7 +263,7 @@ fn console(args: &ConsoleArgs, out: Printer) -> Result<ExitCode, Failure> {
                 .advise("choose another --port, or leave it out")
         })?;
         let at = listener.local_addr().map_err(Failure::of("listen"))?;
-        lab.pass_on(head, listener)
+        lab.forward(head, listener)
             .map_err(|error| failure(&error))?;
         addresses.insert(head.to_string(), format!("https://{at}/"));
     }
@@ -303,7 +303,7 @@ fn exec(args: &ExecArgs) -> Result<ExitCode, Failure> {
     let words = lab.enter(&args.who).map_err(|error| failure(&error))?;
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).args(&args.command);
-    if matches!(args.who, Who::Head(_) | Who::Witness) {
+    if matches!(args.who, Node::Head(_) | Node::Witness) {
         command.current_dir("/");
     }
     Err(Failure::of("run nsenter")(command.exec()))

@@ -15,7 +15,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use units::HeadName;
 
 use crate::error::LabError;
-use crate::handle::{Lab, Who};
+use crate::handle::{Lab, Node};
 use crate::inside::CLIENT;
 
 /// The directory with the users of a head.
@@ -55,7 +55,7 @@ impl Lab {
                 words.extend(["--name".to_owned(), name]);
             }
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            let who = Who::Head(head);
+            let who = Node::Head(head);
             self.must(&who, "bulkhead", &words)?;
         }
         self.add_console_user(password)
@@ -70,7 +70,7 @@ impl Lab {
         };
         let words = ["user", "add", CONSOLE_USER, "--role", "admin"];
         let invocation = Invocation::new("bulkhead", &words).reading(format!("{password}\n"));
-        let output = self.exec(&Who::Head(first.clone()), &invocation)?;
+        let output = self.exec(&Node::Head(first.clone()), &invocation)?;
         if output.code != 0 && output.code != CODE_EXISTS {
             return Err(LabError::Program {
                 program: format!("bulkhead {}", words.join(" ")),
@@ -95,17 +95,17 @@ impl Lab {
     /// # Errors
     ///
     /// There is no such head, or the client cannot be entered.
-    pub fn pass_on(&self, head: &HeadName, listener: TcpListener) -> Result<(), LabError> {
+    pub fn forward(&self, head: &HeadName, listener: TcpListener) -> Result<(), LabError> {
         let addresses = self.appliance().addresses_of(head);
         if addresses.is_empty() {
-            return Err(LabError::NoMachine(head.to_string()));
+            return Err(LabError::NoNode(head.to_string()));
         }
         let client = self.state()?.others.get(CLIENT).copied();
-        let client = client.ok_or_else(|| LabError::NoMachine(CLIENT.to_owned()))?;
+        let client = client.ok_or_else(|| LabError::NoNode(CLIENT.to_owned()))?;
         // Numbers of machines are those of the lab's own /proc.
         let path = format!("/proc/{}/root/proc/{client}/ns/net", self.first_pid());
         let network = File::open(&path).map_err(LabError::io(format!("open {path}")))?;
-        let way = Arc::new(Way {
+        let way = Arc::new(Route {
             network,
             addresses,
             open: AtomicUsize::new(0),
@@ -116,14 +116,14 @@ impl Lab {
 }
 
 /// The way to a head.
-struct Way {
+struct Route {
     network: File,
     /// The best one first.
     addresses: Vec<IpAddr>,
     open: AtomicUsize,
 }
 
-impl Way {
+impl Route {
     fn listen(self: &Arc<Self>, listener: &TcpListener) {
         for taken in listener.incoming() {
             let Ok(taken) = taken else {
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_in_goes_out_until_both_sides_have_ended() {
+    fn console_relays_data_until_both_sides_close() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let head = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");

@@ -28,7 +28,7 @@ pub enum LabError {
     Dead(String),
     /// The lab has no node of this name.
     #[error("{0} is no node of this lab")]
-    NoMachine(String),
+    NoNode(String),
     /// The head has no power.
     #[error("{0} is switched off")]
     Off(String),

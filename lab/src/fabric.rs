@@ -90,7 +90,7 @@ pub fn client_ports(appliance: &Appliance) -> Vec<Port> {
                 .subnets
                 .iter()
                 .any(|subnet| subnet.contains(**address))
-                && !is_somebodys(appliance, **address)
+                && !is_in_use(appliance, **address)
         });
         addresses.extend(routers.map(|address| with_prefix(appliance, name, *address)));
         ports.push(Port {
@@ -133,7 +133,7 @@ fn own_addresses(appliance: &Appliance) -> BTreeSet<IpAddr> {
         .collect()
 }
 
-fn is_somebodys(appliance: &Appliance, address: IpAddr) -> bool {
+fn is_in_use(appliance: &Appliance, address: IpAddr) -> bool {
     own_addresses(appliance).contains(&address)
 }
 
@@ -165,7 +165,7 @@ fn free_address(subnet: Subnet, used: &BTreeSet<IpAddr>) -> Option<IpAddr> {
 }
 
 /// A free address in the subnet of `beside`. It is used from then on.
-pub fn free_beside(
+pub fn free_address_near(
     appliance: &Appliance,
     beside: IpAddr,
     used: &mut BTreeSet<IpAddr>,
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_client_has_free_addresses_everywhere_and_answers_as_the_routers() {
+    fn client_has_free_addresses_and_responds_as_routers() {
         let appliance = witness();
         let ports = client_ports(&appliance);
         assert_eq!(ports.len(), 3);
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_in_use_is_left_alone_and_a_full_network_has_none() {
+    fn used_address_is_skipped_and_full_network_has_none() {
         let subnet: Subnet = "10.0.0.0/30".parse().expect("a subnet");
         let address = |text: &str| text.parse::<IpAddr>().expect("an address");
         let mut used = BTreeSet::from([address("10.0.0.2")]);
@@ -247,13 +247,13 @@ mod tests {
         assert_eq!(free_address(subnet, &used), None);
         let appliance = witness();
         let mut used = used_addresses(&appliance);
-        let mut beside = || free_beside(&appliance, address("10.77.9.11"), &mut used);
+        let mut beside = || free_address_near(&appliance, address("10.77.9.11"), &mut used);
         assert_eq!(beside(), Some(address("10.77.9.254")));
         assert_eq!(beside(), Some(address("10.77.9.253")));
     }
 
     #[test]
-    fn an_address_that_no_network_holds_has_no_port() {
+    fn address_outside_all_networks_has_no_port() {
         let nowhere = "192.0.2.1".parse().expect("an address");
         assert_eq!(single_port(&witness(), nowhere, "bmc0"), None);
     }

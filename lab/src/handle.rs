@@ -8,23 +8,23 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use appliance::Appliance;
-use cluster::Machines;
+use cluster::Hosts;
 use cluster::agent::started_ticks;
-use cluster::machine::Local;
+use cluster::host::Local;
 use cluster::process::{Invocation, Output};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use units::{HeadName, NetworkName, PoolName};
 
 use crate::clock;
+use crate::directory::{FirstProcess, LabDirectory, PATH_IN_NODE, Setup, disks_of};
 use crate::error::LabError;
 use crate::inside::{CLIENT, WITNESS};
 use crate::logs;
 use crate::memory::MemoryGroup;
-use crate::place::{FirstProcess, Folder, PATH_IN_MACHINE, Setup, disks_of};
 use crate::power::Power;
 use crate::served::ClusterState;
-use crate::wire::{HeadState, Impairment, Order, State, give};
+use crate::wire::{HeadState, Impairment, Order, State, send_order};
 
 /// Time limit for stopping a lab: all processes are killed, and devices may be slow.
 const END_TIME_LIMIT: Duration = Duration::from_secs(60);
@@ -35,7 +35,7 @@ const MONITOR_TIME_LIMIT: Duration = Duration::from_secs(10);
 
 /// Where a command is run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Who {
+pub enum Node {
     /// On a head.
     Head(HeadName),
     /// On the client node, which is attached to every network.
@@ -46,7 +46,7 @@ pub enum Who {
     Switch,
 }
 
-impl FromStr for Who {
+impl FromStr for Node {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -66,7 +66,7 @@ impl FromStr for Who {
 #[derive(Clone, Debug)]
 pub struct Lab {
     name: String,
-    folder: Folder,
+    folder: LabDirectory,
     appliance: Appliance,
     first: FirstProcess,
 }
@@ -78,7 +78,7 @@ impl Lab {
     ///
     /// There is none, or it does not run any more.
     pub fn open(base: &Path, name: &str) -> Result<Self, LabError> {
-        let folder = Folder::new(base, name);
+        let folder = LabDirectory::new(base, name);
         if !folder.path().exists() {
             return Err(LabError::NotFound(name.to_owned()));
         }
@@ -119,7 +119,7 @@ impl Lab {
         self.folder.path()
     }
 
-    pub(crate) const fn place(&self) -> &Folder {
+    pub(crate) const fn place(&self) -> &LabDirectory {
         &self.folder
     }
 
@@ -160,7 +160,7 @@ impl Lab {
     /// # Errors
     ///
     /// The lab does not respond.
-    pub fn head_machines(&self) -> Result<Vec<HeadName>, LabError> {
+    pub fn head_nodes(&self) -> Result<Vec<HeadName>, LabError> {
         Ok(self.state()?.heads.into_keys().collect())
     }
 
@@ -179,14 +179,15 @@ impl Lab {
         started_ticks(self.first.pid).is_ok_and(|ticks| ticks == Some(self.first.started_ticks))
     }
 
-    fn give(&self, order: &Order) -> Result<State, LabError> {
-        let answer = give(&self.folder.control(), order).map_err(|source| match source.kind() {
-            _ if !self.is_alive() => LabError::Dead(self.name.clone()),
-            _ => LabError::Io {
-                what: format!("give an order to the lab {}", self.name),
-                source,
-            },
-        })?;
+    fn send_order(&self, order: &Order) -> Result<State, LabError> {
+        let answer =
+            send_order(&self.folder.control(), order).map_err(|source| match source.kind() {
+                _ if !self.is_alive() => LabError::Dead(self.name.clone()),
+                _ => LabError::Io {
+                    what: format!("send an order to the lab {}", self.name),
+                    source,
+                },
+            })?;
         answer.map_err(LabError::Refused)
     }
 
@@ -196,7 +197,7 @@ impl Lab {
     ///
     /// The lab does not respond.
     pub fn state(&self) -> Result<State, LabError> {
-        self.give(&Order::Tell)
+        self.send_order(&Order::Tell)
     }
 
     /// How a head is.
@@ -207,7 +208,7 @@ impl Lab {
     pub fn head_state(&self, head: &HeadName) -> Result<HeadState, LabError> {
         let mut state = self.state()?;
         let found = state.heads.remove(head);
-        found.ok_or_else(|| LabError::NoMachine(head.to_string()))
+        found.ok_or_else(|| LabError::NoNode(head.to_string()))
     }
 
     /// Whether a head has power.
@@ -224,23 +225,23 @@ impl Lab {
     /// # Errors
     ///
     /// The lab does not respond, there is no such node, or it has no power.
-    pub fn enter(&self, who: &Who) -> Result<Vec<String>, LabError> {
+    pub fn enter(&self, who: &Node) -> Result<Vec<String>, LabError> {
         let pid = match who {
-            Who::Head(head) => {
+            Node::Head(head) => {
                 let first = self.head_state(head)?.first_pid;
                 Some(first.ok_or_else(|| LabError::Off(head.to_string()))?)
             }
-            Who::Client => Some(self.other(CLIENT)?),
-            Who::Witness => Some(self.other(WITNESS)?),
-            Who::Switch => None,
+            Node::Client => Some(self.other(CLIENT)?),
+            Node::Witness => Some(self.other(WITNESS)?),
+            Node::Switch => None,
         };
         // Pids of nodes are those of the lab: first enter the lab, then the node.
         let mut words = format!("nsenter -t {} -a --", self.first.pid);
         if let Some(pid) = pid {
             words.push_str(&format!(" nsenter -t {pid} -a --"));
         }
-        if matches!(who, Who::Head(_) | Who::Witness) {
-            words.push_str(&format!(" env PATH={PATH_IN_MACHINE} HOME=/root"));
+        if matches!(who, Node::Head(_) | Node::Witness) {
+            words.push_str(&format!(" env PATH={PATH_IN_NODE} HOME=/root"));
         }
         Ok(words.split(' ').map(str::to_owned).collect())
     }
@@ -248,7 +249,7 @@ impl Lab {
     fn other(&self, name: &str) -> Result<i32, LabError> {
         let state = self.state()?;
         let pid = state.others.get(name).copied();
-        pid.ok_or_else(|| LabError::NoMachine(name.to_owned()))
+        pid.ok_or_else(|| LabError::NoNode(name.to_owned()))
     }
 
     /// Runs a command there until it exits. An exit code other than 0 is no error here.
@@ -256,10 +257,10 @@ impl Lab {
     /// # Errors
     ///
     /// The node cannot be entered, or the command exceeds its time limit.
-    pub fn exec(&self, who: &Who, invocation: &Invocation) -> Result<Output, LabError> {
+    pub fn exec(&self, who: &Node, invocation: &Invocation) -> Result<Output, LabError> {
         let words = self.enter(who)?;
         let machine = Local { prefix: words };
-        Ok(cluster::Machine::run(&machine, invocation)?)
+        Ok(cluster::Host::run(&machine, invocation)?)
     }
 
     /// The same for a command that must exit with 0.
@@ -267,7 +268,7 @@ impl Lab {
     /// # Errors
     ///
     /// As [`Lab::exec`], or the command fails.
-    pub fn must(&self, who: &Who, program: &str, arguments: &[&str]) -> Result<String, LabError> {
+    pub fn must(&self, who: &Node, program: &str, arguments: &[&str]) -> Result<String, LabError> {
         let output = self.exec(who, &Invocation::new(program, arguments))?;
         match output.code {
             0 => Ok(output.text()),
@@ -284,12 +285,12 @@ impl Lab {
     /// # Errors
     ///
     /// A head has no power.
-    pub fn machines(&self) -> Result<Machines, LabError> {
+    pub fn machines(&self) -> Result<Hosts, LabError> {
         let heads = self.appliance.heads.keys();
         heads
             .map(|head| {
-                let prefix = self.enter(&Who::Head(head.clone()))?;
-                let machine: Box<dyn cluster::Machine> = Box::new(Local { prefix });
+                let prefix = self.enter(&Node::Head(head.clone()))?;
+                let machine: Box<dyn cluster::Host> = Box::new(Local { prefix });
                 Ok((head.clone(), machine))
             })
             .collect()
@@ -308,7 +309,7 @@ impl Lab {
             to,
             by_bmc: false,
         };
-        self.give(&order).map(|_| ())
+        self.send_order(&order).map(|_| ())
     }
 
     /// Switches an outlet of a power distribution unit. A head has no power when all its outlets are off.
@@ -318,7 +319,8 @@ impl Lab {
     /// The lab does not respond, or has no such unit.
     pub fn outlet(&self, pdu: &str, outlet: &str, on: bool) -> Result<(), LabError> {
         let (pdu, outlet) = (pdu.to_owned(), outlet.to_owned());
-        self.give(&Order::Outlet { pdu, outlet, on }).map(|_| ())
+        self.send_order(&Order::Outlet { pdu, outlet, on })
+            .map(|_| ())
     }
 
     /// Pulls the cables of a head in `networks`, or all of them if there are none.
@@ -328,7 +330,7 @@ impl Lab {
     /// The lab does not respond, or the head is not in such a network.
     pub fn cut(&self, head: &HeadName, networks: &[NetworkName]) -> Result<(), LabError> {
         let (head, networks) = (head.clone(), networks.iter().cloned().collect());
-        self.give(&Order::Cut { head, networks }).map(|_| ())
+        self.send_order(&Order::Cut { head, networks }).map(|_| ())
     }
 
     /// Plugs the cables in again.
@@ -338,7 +340,7 @@ impl Lab {
     /// As [`Lab::cut`].
     pub fn mend(&self, head: &HeadName, networks: &[NetworkName]) -> Result<(), LabError> {
         let (head, networks) = (head.clone(), networks.iter().cloned().collect());
-        self.give(&Order::Mend { head, networks }).map(|_| ())
+        self.send_order(&Order::Mend { head, networks }).map(|_| ())
     }
 
     /// Stops every process of a head, as when a virtual machine is paused.
@@ -348,7 +350,7 @@ impl Lab {
     /// The lab does not respond, or the head has no power.
     pub fn freeze(&self, head: &HeadName) -> Result<(), LabError> {
         let head = head.clone();
-        self.give(&Order::Freeze { head }).map(|_| ())
+        self.send_order(&Order::Freeze { head }).map(|_| ())
     }
 
     /// Resumes a frozen head. A head that was switched off in the meantime stays off.
@@ -358,7 +360,7 @@ impl Lab {
     /// The lab does not respond, or has no such head.
     pub fn thaw(&self, head: &HeadName) -> Result<(), LabError> {
         let head = head.clone();
-        self.give(&Order::Thaw { head }).map(|_| ())
+        self.send_order(&Order::Thaw { head }).map(|_| ())
     }
 
     /// Delays the BMC of a head when it switches the power.
@@ -369,7 +371,8 @@ impl Lab {
     pub fn set_bmc_delay(&self, head: &HeadName, delay: Duration) -> Result<(), LabError> {
         let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
         let head = head.clone();
-        self.give(&Order::SlowBmc { head, delay_ms }).map(|_| ())
+        self.send_order(&Order::SlowBmc { head, delay_ms })
+            .map(|_| ())
     }
 
     /// Disconnects the BMC of a head from its network, or connects it.
@@ -379,7 +382,7 @@ impl Lab {
     /// The lab does not respond, or the head has no BMC.
     pub fn set_bmc_dead(&self, head: &HeadName, dead: bool) -> Result<(), LabError> {
         let head = head.clone();
-        self.give(&Order::DeadBmc { head, dead }).map(|_| ())
+        self.send_order(&Order::DeadBmc { head, dead }).map(|_| ())
     }
 
     /// Sets the wall clock of a head so far ahead of this machine's, or behind it. It stays so without power.
@@ -428,10 +431,10 @@ impl Lab {
     /// # Errors
     ///
     /// The head cannot be entered.
-    pub fn cluster_as_seen_by(&self, head: &HeadName) -> Result<Option<ClusterState>, LabError> {
+    pub fn cluster_view_of(&self, head: &HeadName) -> Result<Option<ClusterState>, LabError> {
         let monitor = Invocation::new("crm_mon", &["-1", "--output-as=xml", "--inactive"]);
         let monitor = monitor.within(MONITOR_TIME_LIMIT);
-        let output = self.exec(&Who::Head(head.clone()), &monitor)?;
+        let output = self.exec(&Node::Head(head.clone()), &monitor)?;
         Ok(ClusterState::parse(&output.text(), &self.appliance).filter(|_| output.code == 0))
     }
 
@@ -445,7 +448,7 @@ impl Lab {
         for (head, state) in self.state()?.heads {
             if state.powered && !state.frozen {
                 // It may be in the course of being switched off.
-                if let Ok(Some(found)) = self.cluster_as_seen_by(&head) {
+                if let Ok(Some(found)) = self.cluster_view_of(&head) {
                     return Ok(Some(found));
                 }
             }
@@ -465,7 +468,7 @@ impl Lab {
         networks: &[NetworkName],
         impairment: Impairment,
     ) -> Result<(), LabError> {
-        self.give(&Order::Impair {
+        self.send_order(&Order::Impair {
             head: head.clone(),
             networks: networks.iter().cloned().collect(),
             impairment,
@@ -534,7 +537,7 @@ impl Lab {
     ///
     /// There is none, or a part of it cannot be removed.
     pub fn down(base: &Path, name: &str) -> Result<(), LabError> {
-        let folder = Folder::new(base, name);
+        let folder = LabDirectory::new(base, name);
         let lock = match File::open(folder.lock()) {
             Ok(lock) => lock,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -558,13 +561,13 @@ impl Lab {
             std::thread::sleep(POLL);
         }
         remove_memory_groups(&folder).map_err(LabError::io("remove the memory groups of heads"))?;
-        let removed = remove_folder(&folder);
+        let removed = remove_directory(&folder);
         removed.map_err(LabError::io(format!("remove {}", folder.path().display())))
     }
 }
 
 /// The lock is removed last: as long as it exists, a lab that was stopped incompletely is found and stopped again.
-fn remove_folder(folder: &Folder) -> io::Result<()> {
+fn remove_directory(folder: &LabDirectory) -> io::Result<()> {
     for entry in std::fs::read_dir(folder.path())? {
         let entry = entry?;
         match entry.file_type()?.is_dir() {
@@ -577,7 +580,7 @@ fn remove_folder(folder: &Folder) -> io::Result<()> {
 }
 
 /// The only thing of a lab that the kernel does not remove by itself.
-fn remove_memory_groups(folder: &Folder) -> io::Result<()> {
+fn remove_memory_groups(folder: &LabDirectory) -> io::Result<()> {
     let machines = std::fs::read_dir(folder.machines()).into_iter().flatten();
     for machine in machines.flatten() {
         MemoryGroup::remove(folder, &machine.file_name().to_string_lossy())?;

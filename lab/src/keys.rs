@@ -8,7 +8,7 @@ use std::path::Path;
 
 use appliance::Appliance;
 use appliance::render::{LEGS_CERTIFICATE_PATH, LEGS_KEY_PATH};
-use certificates::{Fingerprint, Identity, Made, Purpose};
+use certificates::{Fingerprint, Generated, Identity, Purpose};
 use serde::{Deserialize, Serialize};
 
 use crate::error::LabError;
@@ -16,7 +16,7 @@ use crate::error::LabError;
 /// Name of the witness node.
 pub const WITNESS: &str = "witness";
 /// Where a witness has its key.
-const WITNESS_FOLDER: &str = "/var/lib/bulkhead-witness/identity";
+const WITNESS_DIRECTORY: &str = "/var/lib/bulkhead-witness/identity";
 
 /// Keys that a lab created for its nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,7 +49,7 @@ impl Keys {
                 .map_err(|error| LabError::Supervisor(format!("make a key for {name}: {error}")))?;
             let own = fingerprint(&made);
             keys.fingerprints.insert(told.clone(), own.to_string());
-            let Made { certificate, key } = made;
+            let Generated { certificate, key } = made;
             keys.machines
                 .insert(name.to_owned(), Key { certificate, key });
         }
@@ -69,11 +69,11 @@ impl Keys {
         };
         let place = |path: &str| root.join(path.trim_start_matches('/'));
         if name == WITNESS {
-            let folder = place(WITNESS_FOLDER);
+            let folder = place(WITNESS_DIRECTORY);
             write(&folder.join("certificate.der"), &certificate)?;
             return write(&folder.join("key.der"), &key);
         }
-        let made = Made { certificate, key };
+        let made = Generated { certificate, key };
         write(
             &place(LEGS_CERTIFICATE_PATH),
             made.certificate_pem().as_bytes(),
@@ -82,7 +82,7 @@ impl Keys {
     }
 }
 
-fn fingerprint(made: &Made) -> Fingerprint {
+fn fingerprint(made: &Generated) -> Fingerprint {
     Identity::new(made.certificate.clone(), made.key.clone()).fingerprint()
 }
 
@@ -109,7 +109,7 @@ mod tests {
     const LEGS: &str = include_str!("../../examples/legs-two-heads-witness.toml");
 
     #[test]
-    fn the_file_of_a_lab_has_the_fingerprints_of_its_own_keys() {
+    fn lab_file_has_fingerprints_of_its_own_keys() {
         let appliance = |text: &str| appliance::parse(text).expect("well formed").appliance;
         let keys = Keys::make(&appliance(LEGS)).expect("made");
         let own = appliance(&keys.own_text(LEGS));

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::place::Folder;
+use super::directory::LabDirectory;
 
 /// More of a log than its last bytes is not kept.
 const TAIL_BYTES: u64 = 4 << 20;
@@ -40,7 +40,7 @@ fn copy_tail(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// Copies the logs of a lab to `to`, in the lab's own layout.
-pub(crate) fn keep(lab: &Folder, to: &Path) -> io::Result<()> {
+pub(crate) fn keep(lab: &LabDirectory, to: &Path) -> io::Result<()> {
     // Only files that nodes write: their input does not change.
     let mut found = Vec::new();
     for folder in ["machines", "devices"] {
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn logs_are_kept_where_they_were_and_nothing_else() {
+    fn only_logs_are_preserved_at_their_paths() {
         let scratch = tempfile::tempdir().expect("temporary folder");
         let lab = scratch.path().join("lab");
         let files = [
@@ -87,7 +87,7 @@ mod tests {
             std::fs::write(path, file).expect("written");
         }
         let to = scratch.path().join("kept");
-        keep(&Folder::at(lab), &to).expect("kept");
+        keep(&LabDirectory::at(lab), &to).expect("kept");
         for (file, is_kept) in files {
             let kept = std::fs::read_to_string(to.join(file)).ok();
             assert_eq!(kept.as_deref(), is_kept.then_some(file), "{file}");

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::place::Folder;
+use crate::directory::LabDirectory;
 
 /// Time limit for the kernel to remove a group after its processes have exited.
 const REMOVE_TIME_LIMIT: Duration = Duration::from_secs(5);
@@ -38,14 +38,14 @@ impl MemoryGroup {
     }
 
     /// The group that was created for the node `name`; `None` if none could be created.
-    pub(crate) fn of(folder: &Folder, name: &str) -> Option<Self> {
+    pub(crate) fn of(folder: &LabDirectory, name: &str) -> Option<Self> {
         let path = std::fs::read_to_string(folder.memory_group(name)).ok()?;
         Some(Self::at(PathBuf::from(path))).filter(|group| group.path.is_dir())
     }
 
     /// Creates a group for the node `name`, or finds the one of its earlier boots. It is recorded before it exists, so
     /// that [`MemoryGroup::remove`] finds it in any case.
-    pub(crate) fn make(folder: &Folder, name: &str) -> io::Result<Self> {
+    pub(crate) fn make(folder: &LabDirectory, name: &str) -> io::Result<Self> {
         if let Some(found) = Self::of(folder, name) {
             return Ok(found);
         }
@@ -123,7 +123,7 @@ impl MemoryGroup {
     }
 
     /// Removes the group of the node in the directory `own`, after its processes have exited, if it has one.
-    pub(crate) fn remove(folder: &Folder, name: &str) -> io::Result<()> {
+    pub(crate) fn remove(folder: &LabDirectory, name: &str) -> io::Result<()> {
         let Some(group) = Self::of(folder, name) else {
             return Ok(());
         };
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_memory_hierarchy_is_found_among_the_mounts() {
+    fn memory_cgroup_hierarchy_is_found_in_mounts() {
         let own = "9:name=systemd:/\n4:cpu,memory:/some/group\n0::/\n";
         assert_eq!(own_group(own), Some("/some/group"));
         let mounts = "cgroup /nowhere/cpu cgroup rw,cpu 0 0\n\

@@ -7,11 +7,11 @@ use appliance::{Appliance, Bmc, Fencing};
 use cluster::process::{Invocation, run};
 use units::HeadName;
 
+use crate::directory::PDU_AGENT;
 use crate::inside::is_possible;
-use crate::place::PDU_AGENT;
 
 /// Programs that every lab uses, with Debian's packages.
-const PROGRAMS: &[(&str, &str)] = &[
+const REQUIRED_BINARIES: &[(&str, &str)] = &[
     ("unshare", "util-linux"),
     ("nsenter", "util-linux"),
     ("chrt", "util-linux"),
@@ -22,7 +22,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("send_arp", "resource-agents"),
 ];
 /// The binary of the witness for the record of legs.
-const WITNESS_PROGRAM: &str = "bulkhead-witness";
+const WITNESS_BINARY: &str = "bulkhead-witness";
 /// The way from head to head.
 const SSH: &[(&str, &str)] = &[
     (crate::inside::ssh::PROGRAM, "dropbear-bin"),
@@ -30,7 +30,7 @@ const SSH: &[(&str, &str)] = &[
     ("ssh-keygen", "openssh-client"),
 ];
 /// Where programs are, besides the search path: much of it is for root only.
-const PLACES: &[&str] = &[
+const BINARY_DIRECTORIES: &[&str] = &[
     "/usr/local/sbin",
     "/usr/local/bin",
     "/usr/sbin",
@@ -60,7 +60,7 @@ pub fn missing(appliance: &Appliance, needs_ssh: bool) -> Vec<String> {
     if !rustix::process::geteuid().is_root() {
         missing.push("root: namespaces and networks are made by root only".to_owned());
     }
-    let mut programs: Vec<(String, String)> = PROGRAMS
+    let mut programs: Vec<(String, String)> = REQUIRED_BINARIES
         .iter()
         .map(|(program, package)| ((*program).to_owned(), (*package).to_owned()))
         .collect();
@@ -68,8 +68,8 @@ pub fn missing(appliance: &Appliance, needs_ssh: bool) -> Vec<String> {
     let required = required.filter(|program| program != "bulkhead");
     programs.extend(required.map(|program| (program.clone(), program)));
     programs.extend(devices(appliance));
-    if appliance.witness.is_some() && !is_beside(WITNESS_PROGRAM) {
-        programs.push((WITNESS_PROGRAM.to_owned(), WITNESS_PROGRAM.to_owned()));
+    if appliance.witness.is_some() && !is_sibling_binary(WITNESS_BINARY) {
+        programs.push((WITNESS_BINARY.to_owned(), WITNESS_BINARY.to_owned()));
     }
     if needs_ssh {
         let both = SSH.iter();
@@ -91,13 +91,13 @@ pub fn missing(appliance: &Appliance, needs_ssh: bool) -> Vec<String> {
 }
 
 /// Whether a binary is in the directory of this one.
-fn is_beside(program: &str) -> bool {
+fn is_sibling_binary(program: &str) -> bool {
     let own = std::env::current_exe();
     own.is_ok_and(|own| own.with_file_name(program).is_file())
 }
 
 fn has(program: &str) -> bool {
-    let mut places = PLACES.iter();
+    let mut places = BINARY_DIRECTORIES.iter();
     places.any(|place| Path::new(place).join(program).exists())
 }
 
@@ -211,10 +211,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_examples_can_be_tried_except_for_other_fence_devices() {
+    fn examples_run_in_lab_except_other_fence_devices() {
         let of = |text: &str| {
             let appliance = appliance::parse(text).expect("well formed").appliance;
-            impossible(&crate::place::imitated(appliance).0)
+            impossible(&crate::directory::imitated(appliance).0)
         };
         assert_eq!(of(include_str!("../../examples/pair.toml")), [""; 0]);
         assert_eq!(of(include_str!("../../examples/witness.toml")), [""; 0]);

@@ -13,17 +13,17 @@ use appliance::facts::{passwords_required, tls_required};
 use appliance::plan::{Change, DesiredState, HEAD_UNIT, LEG_UNIT, Plan, empty_cib, merged};
 use appliance::render::LEGS_PATH;
 use appliance::{Appliance, Layout, Pool, Severity, Witness};
-use cluster::machine::write_file;
+use cluster::host::write_file;
 use rustix::fs::{FlockOperation, flock};
 use units::{ByteCount, HeadName, PoolName};
 
 use crate::clock;
+use crate::directory::{LabDirectory, PROGRAM_IN_NODE, Setup, disk_files, imitated};
 use crate::error::LabError;
-use crate::handle::{Lab, Who};
+use crate::handle::{Lab, Node};
 use crate::inside;
 use crate::keys::Keys;
 use crate::needs;
-use crate::place::{Folder, PROGRAM_IN_MACHINE, Setup, disk_files, imitated};
 
 /// The parameters of a lab.
 #[derive(Clone, Debug)]
@@ -92,7 +92,7 @@ const CIB_OWNER: &str = "hacluster:haclient";
 /// Longest path of a socket (unix(7), `sun_path` without its end).
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 /// The last lines of a log that are reported with a failure.
-const LOG_LINES_TOLD: usize = 5;
+const LOG_LINES_SHOWN: usize = 5;
 
 impl Lab {
     /// Starts a lab. `progress` receives the current step.
@@ -106,7 +106,7 @@ impl Lab {
             None => understood(&options.file_text, progress)?,
             Some(text) => {
                 understood(text, progress)?;
-                machines_of(&options.file_text)?
+                nodes_of(&options.file_text)?
             }
         };
         let missing = needs::missing(&appliance, options.is_bare || options.has_ssh);
@@ -117,9 +117,9 @@ impl Lab {
         if name.is_empty() || name.starts_with('.') || name.contains('/') {
             return Err(LabError::File(format!("{name:?} is no name for a lab")));
         }
-        let folder = Folder::new(&options.base, &name);
+        let folder = LabDirectory::new(&options.base, &name);
         refuse_path(&folder)?;
-        let lock = make_folder(&folder, &name)?;
+        let lock = create_directory(&folder, &name)?;
         let keys = Keys::make(&appliance)?;
         let options = &UpOptions {
             file_text: keys.own_text(&options.file_text),
@@ -141,7 +141,7 @@ impl Lab {
 
     fn set_up(&self, options: &UpOptions, progress: &mut dyn FnMut(&str)) -> Result<(), LabError> {
         if options.is_bare {
-            return self.leave_bare(progress);
+            return self.leave_unconfigured(progress);
         }
         if options.creates_pools {
             let pools = self.appliance().pools.iter();
@@ -160,7 +160,7 @@ impl Lab {
         }
         self.apply(&desired, progress)?;
         if options.has_console {
-            self.give_consoles(progress)?;
+            self.open_head_consoles(progress)?;
         }
         progress("wait until all heads are members and all pools are served");
         match options.creates_pools {
@@ -176,7 +176,7 @@ impl Lab {
         }
     }
 
-    fn give_consoles(&self, progress: &mut dyn FnMut(&str)) -> Result<(), LabError> {
+    fn open_head_consoles(&self, progress: &mut dyn FnMut(&str)) -> Result<(), LabError> {
         progress("give the heads certificates and a user, for their consoles");
         let password = random_password()?;
         let path = self.place().console_password();
@@ -186,11 +186,11 @@ impl Lab {
     }
 
     /// Heads in the state after their installation: their consoles run, and the rest is left to the administrator.
-    fn leave_bare(&self, progress: &mut dyn FnMut(&str)) -> Result<(), LabError> {
-        self.give_consoles(progress)?;
+    fn leave_unconfigured(&self, progress: &mut dyn FnMut(&str)) -> Result<(), LabError> {
+        self.open_head_consoles(progress)?;
         for head in self.heads() {
             let words = ["enable", "--now", HEAD_UNIT];
-            self.must(&Who::Head(head), "systemctl", &words)?;
+            self.must(&Node::Head(head), "systemctl", &words)?;
         }
         Ok(())
     }
@@ -217,7 +217,7 @@ impl Lab {
             let path = Path::new(CIB_PATH);
             write_file(machine.as_ref(), path, cib.as_bytes(), 0o600)
                 .map_err(|error| LabError::Supervisor(format!("write {CIB_PATH}: {error}")))?;
-            self.must(&Who::Head(head.clone()), "chown", &[CIB_OWNER, CIB_PATH])?;
+            self.must(&Node::Head(head.clone()), "chown", &[CIB_OWNER, CIB_PATH])?;
         }
         let mut step = |change: &Change| {
             let text = change.to_string();
@@ -266,7 +266,7 @@ impl Lab {
                 pool.pool
             ));
             let words: Vec<&str> = pool.words.iter().map(String::as_str).collect();
-            self.must(&Who::Head(pool.head.clone()), "bulkhead", &words)?;
+            self.must(&Node::Head(pool.head.clone()), "bulkhead", &words)?;
         }
         Ok(())
     }
@@ -276,9 +276,9 @@ impl Lab {
         let head = heads
             .first()
             .ok_or_else(|| LabError::File(format!("no head may serve {name}")))?;
-        let words = create_words(name, pool);
+        let words = create_arguments(name, pool);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        self.must(&Who::Head(head.clone()), "bulkhead", &words)
+        self.must(&Node::Head(head.clone()), "bulkhead", &words)
             .map(|_| ())
     }
 
@@ -288,11 +288,11 @@ impl Lab {
 
     /// Blocks until each head reaches the witness. Its certificates are complete by then.
     fn await_witness(&self, witness: &Witness) -> Result<(), LabError> {
-        const KNOCK: &str = "for try in $(seq 600); do bash -c ': </dev/tcp/\"$0\"/\"$1\"' \"$1\" \"$2\" && exit; sleep 0.1; done; exit 1";
+        const PROBE: &str = "for try in $(seq 600); do bash -c ': </dev/tcp/\"$0\"/\"$1\"' \"$1\" \"$2\" && exit; sleep 0.1; done; exit 1";
         let (address, port) = (witness.address.to_string(), witness.port.to_string());
-        let words = ["-c", KNOCK, "knock", &address, &port];
+        let words = ["-c", PROBE, "knock", &address, &port];
         let mut heads = self.heads().into_iter();
-        heads.try_for_each(|head| self.must(&Who::Head(head), "sh", &words).map(|_| ()))
+        heads.try_for_each(|head| self.must(&Node::Head(head), "sh", &words).map(|_| ()))
     }
 
     /// Installs a certificate of the witness on each head, as corosync-qdevice(8) describes it.
@@ -303,38 +303,38 @@ impl Lab {
             return Ok(());
         };
         const CA: &str = "/etc/corosync/qnetd/nssdb/qnetd-cacert.crt";
-        let shared = crate::place::SHARED_IN_MACHINE;
-        let on = |who: &Who, script: String| self.must(who, "sh", &["-ec", &script]).map(|_| ());
-        on(&Who::Witness, format!("cp {CA} {shared}"))?;
+        let shared = crate::directory::SHARED_IN_NODE;
+        let on = |who: &Node, script: String| self.must(who, "sh", &["-ec", &script]).map(|_| ());
+        on(&Node::Witness, format!("cp {CA} {shared}"))?;
         for head in &heads {
             let import = "corosync-qdevice-net-certutil -i -c";
             on(
-                &Who::Head(head.clone()),
+                &Node::Head(head.clone()),
                 format!("{import} {shared}/qnetd-cacert.crt >&2"),
             )?;
         }
         const OWN: &str = "/etc/corosync/qdevice/net/nssdb";
         let tool = "corosync-qdevice-net-certutil";
         on(
-            &Who::Head(first.clone()),
+            &Node::Head(first.clone()),
             format!("{tool} -r -n {cluster} >&2; cp {OWN}/qdevice-net-node.crq {shared}"),
         )?;
         on(
-            &Who::Witness,
+            &Node::Witness,
             format!(
                 "corosync-qnetd-certutil -s -c {shared}/qdevice-net-node.crq -n {cluster} >&2; \
                  cp /etc/corosync/qnetd/nssdb/cluster-{cluster}.crt {shared}"
             ),
         )?;
         on(
-            &Who::Head(first.clone()),
+            &Node::Head(first.clone()),
             format!(
                 "{tool} -M -c {shared}/cluster-{cluster}.crt >&2; cp {OWN}/qdevice-net-node.p12 {shared}"
             ),
         )?;
         for head in &heads[1..] {
             on(
-                &Who::Head(head.clone()),
+                &Node::Head(head.clone()),
                 format!("{tool} -m -c {shared}/qdevice-net-node.p12 >&2"),
             )?;
         }
@@ -345,7 +345,7 @@ impl Lab {
 /// The desired state of the heads of a lab.
 fn desired_of(appliance: &Appliance, text: &str) -> DesiredState {
     let layout = Layout {
-        program: PathBuf::from(PROGRAM_IN_MACHINE),
+        program: PathBuf::from(PROGRAM_IN_NODE),
         ..Layout::default()
     };
     appliance::desired_state(appliance, text, &layout)
@@ -376,7 +376,7 @@ fn understood(text: &str, progress: &mut dyn FnMut(&str)) -> Result<Appliance, L
 }
 
 /// All machines of a file that is none of an appliance: not all of them belong to it at a time.
-fn machines_of(text: &str) -> Result<Appliance, LabError> {
+fn nodes_of(text: &str) -> Result<Appliance, LabError> {
     let parsed = appliance::parse(text).map_err(|finding| LabError::File(finding.to_string()))?;
     possible(imitated(parsed.appliance).0)
 }
@@ -391,7 +391,7 @@ fn possible(appliance: Appliance) -> Result<Appliance, LabError> {
 
 /// The directory's path is part of configurations without a common syntax for quotes, and of the
 /// address of a socket, which is short.
-fn refuse_path(folder: &Folder) -> Result<(), LabError> {
+fn refuse_path(folder: &LabDirectory) -> Result<(), LabError> {
     let control = folder.control();
     let path = control.to_string_lossy();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
@@ -406,7 +406,7 @@ fn refuse_path(folder: &Folder) -> Result<(), LabError> {
 }
 
 /// Creates the directory, and locks it before it has any contents.
-fn make_folder(folder: &Folder, name: &str) -> Result<File, LabError> {
+fn create_directory(folder: &LabDirectory, name: &str) -> Result<File, LabError> {
     let failed = || format!("make {}", folder.path().display());
     let base = folder.path().parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(base).map_err(LabError::io(failed()))?;
@@ -428,7 +428,7 @@ fn make_folder(folder: &Folder, name: &str) -> Result<File, LabError> {
 
 /// Fills the directory and starts the lab's first process, which holds the lock from then on.
 fn begin(
-    folder: &Folder,
+    folder: &LabDirectory,
     lock: File,
     options: &UpOptions,
     (appliance, keys): (&Appliance, Keys),
@@ -475,7 +475,7 @@ fn secrets(appliance: &Appliance) -> Result<BTreeMap<PathBuf, String>, LabError>
         secrets.insert(path, random_password()?);
     }
     for tls in tls_required(appliance) {
-        let (certificate, key) = make_certificate(appliance)?;
+        let (certificate, key) = create_certificate(appliance)?;
         secrets.insert(tls.key_file.clone(), key);
         // The one certificate is its own authority, and the clients', too.
         for path in tls
@@ -493,7 +493,7 @@ fn secrets(appliance: &Appliance) -> Result<BTreeMap<PathBuf, String>, LabError>
 }
 
 /// A certificate that signs itself, for all addresses of the pools; with its key, PEM both.
-fn make_certificate(appliance: &Appliance) -> Result<(String, String), LabError> {
+fn create_certificate(appliance: &Appliance) -> Result<(String, String), LabError> {
     let addresses = appliance.pools.values().flat_map(|pool| &pool.addresses);
     let names: Vec<String> = addresses.map(|one| one.address.to_string()).collect();
     let made = certificates::make(&names, certificates::Purpose::Authority)
@@ -514,7 +514,7 @@ fn write_secret(path: &Path, secret: &str) -> std::io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(0o600))
 }
 
-fn start(folder: &Folder, lock: File, program: &Path) -> Result<(), LabError> {
+fn start(folder: &LabDirectory, lock: File, program: &Path) -> Result<(), LabError> {
     use std::os::unix::process::CommandExt as _;
     let log = File::create(folder.log()).map_err(LabError::io("make the lab's log"))?;
     let mut child = Command::new("unshare")
@@ -543,7 +543,7 @@ fn start(folder: &Folder, lock: File, program: &Path) -> Result<(), LabError> {
         _ => {
             let log = fs::read_to_string(folder.log()).unwrap_or_default();
             let lines: Vec<&str> = log.lines().collect();
-            let last = &lines[lines.len().saturating_sub(LOG_LINES_TOLD)..];
+            let last = &lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..];
             Err(LabError::Supervisor(last.join("\n")))
         }
     }
@@ -551,7 +551,7 @@ fn start(folder: &Folder, lock: File, program: &Path) -> Result<(), LabError> {
 
 /// Words for `bulkhead pool create`: mirrors of two disks, the last of three where the number is
 /// odd. A single disk is a pool of its own.
-fn create_words(name: &PoolName, pool: &Pool) -> Vec<String> {
+fn create_arguments(name: &PoolName, pool: &Pool) -> Vec<String> {
     let mut words = vec!["pool".to_owned(), "create".to_owned(), name.to_string()];
     let disks: Vec<String> = pool
         .disks
@@ -583,11 +583,11 @@ mod tests {
         let appliance = appliance::parse(text).expect("well formed").appliance;
         let (name, pool) = appliance.pools.into_iter().next().expect("a pool");
         let disks = disks.iter().map(PathBuf::from).collect();
-        create_words(&name, &Pool { disks, ..pool }).join(" ")
+        create_arguments(&name, &Pool { disks, ..pool }).join(" ")
     }
 
     #[test]
-    fn pools_are_mirrors_of_two_and_the_last_of_three() {
+    fn pools_are_two_way_mirrors_and_last_is_three_way() {
         let end = "--property ashift=12";
         assert_eq!(words(&["a"]), format!("pool create tank a {end}"));
         assert_eq!(
@@ -601,7 +601,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_mistakes_is_refused_with_the_findings() {
+    fn invalid_appliance_file_is_refused_with_findings() {
         let text = include_str!("../../examples/pair.toml");
         let mut said = Vec::new();
         let mut progress = |line: &str| said.push(line.to_owned());

@@ -14,7 +14,7 @@ use crate::power::Power;
 /// The longest line that is read, in bytes.
 pub const LINE_BYTES_MAX: u64 = 1 << 20;
 /// Time limit for the supervisor: it boots nodes during that time.
-const ANSWER_TIME_LIMIT: Duration = Duration::from_secs(120);
+const RESPONSE_TIME_LIMIT: Duration = Duration::from_secs(120);
 
 /// Requests to the supervisor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -139,17 +139,17 @@ pub struct HeadState {
 }
 
 /// The supervisor's reply: the state of the lab, or the reason why the request failed.
-pub type Answer = Result<State, String>;
+pub type Response = Result<State, String>;
 
 /// Sends a request and blocks until the reply.
 ///
 /// # Errors
 ///
 /// No supervisor listens there, or the reply is invalid.
-pub fn give(socket: &Path, order: &Order) -> io::Result<Answer> {
+pub fn send_order(socket: &Path, order: &Order) -> io::Result<Response> {
     let mut stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(ANSWER_TIME_LIMIT))?;
-    stream.set_write_timeout(Some(ANSWER_TIME_LIMIT))?;
+    stream.set_read_timeout(Some(RESPONSE_TIME_LIMIT))?;
+    stream.set_write_timeout(Some(RESPONSE_TIME_LIMIT))?;
     let mut line = serde_json::to_vec(order)?;
     line.push(b'\n');
     stream.write_all(&line)?;

@@ -104,7 +104,7 @@ is_wall_clock(clockid_t clock)
 }
 
 static int
-machine_time(clockid_t clock, struct timespec *out)
+host_time(clockid_t clock, struct timespec *out)
 {
 	FIND(real_gettime, "clock_gettime");
 	return (real_gettime(clock, out));
@@ -113,7 +113,7 @@ machine_time(clockid_t clock, struct timespec *out)
 int
 clock_gettime(clockid_t clock, struct timespec *out)
 {
-	int result = machine_time(clock, out);
+	int result = host_time(clock, out);
 
 	if (result == 0 && is_wall_clock(clock))
 		add(out, offset_ns());
@@ -162,7 +162,7 @@ until(const struct timespec *moment, struct timespec *out)
 	struct timespec look;
 
 	*out = *moment;
-	if (moment->tv_sec < WALL_CLOCK_MIN || machine_time(CLOCK_REALTIME, &look) != 0)
+	if (moment->tv_sec < WALL_CLOCK_MIN || host_time(CLOCK_REALTIME, &look) != 0)
 		return (0);
 	add(out, -offset_ns());
 	add(&look, LOOK_INTERVAL);

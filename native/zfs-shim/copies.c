@@ -64,7 +64,7 @@ bh_import_behind(const uint64_t *list, uint32_t count)
 
 /* The transaction group since which it misses data that the pool has not recorded; 0: all of it is recorded. */
 static uint64_t
-lacks_since(vdev_t *vd, uint64_t newest, boolean_t is_of_history)
+missing_since(vdev_t *vd, uint64_t newest, boolean_t is_of_history)
 {
 	if (is_of_history)
 		return (MAX(newest, TXG_INITIAL));
@@ -87,7 +87,7 @@ bh_copies_note_behind(spa_t *spa)
 		spa_config_enter(spa, SCL_VDEV, FTAG, RW_READER);
 		vdev_t *vd = spa_lookup_by_guid(spa, one[0], B_FALSE);
 		uint64_t since = vd == NULL || !vd->vdev_ops->vdev_op_leaf ? 0 :
-		    lacks_since(vd, one[1], one[2] != 0);
+		    missing_since(vd, one[1], one[2] != 0);
 		if (since != 0) {
 			bh_note_range(vd, since, first);
 			vdev_dirty(vd->vdev_top, VDD_DTL, vd, first);

@@ -22,7 +22,7 @@ static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL };
 static struct sigaction next[BH_FAULT_COUNT];
 
 static void
-say(const char *words)
+write_text(const char *words)
 {
 	/* A failed write to stderr cannot be handled. */
 	ssize_t said = write(STDERR_FILENO, words, strlen(words));
@@ -30,7 +30,7 @@ say(const char *words)
 }
 
 static void
-speak(int fault, siginfo_t *info, void *context)
+report_crash(int fault, siginfo_t *info, void *context)
 {
 	static void *frames[BH_FRAMES_MAX];
 	char thread[16] = "";
@@ -42,9 +42,9 @@ speak(int fault, siginfo_t *info, void *context)
 	(void) alarm(BH_WORDS_SECONDS);
 
 	(void) prctl(PR_GET_NAME, thread);
-	say("a fault ends this process; please report it with what follows (thread ");
-	say(thread);
-	say("):\n");
+	write_text("a fault ends this process; please report it with what follows (thread ");
+	write_text(thread);
+	write_text("):\n");
 	backtrace_symbols_fd(frames, backtrace(frames, BH_FRAMES_MAX),
 	    STDERR_FILENO);
 
@@ -56,9 +56,9 @@ speak(int fault, siginfo_t *info, void *context)
 }
 
 void
-bh_last_words_prepare(void)
+bh_crash_report_prepare(void)
 {
-	struct sigaction action = { .sa_sigaction = speak,
+	struct sigaction action = { .sa_sigaction = report_crash,
 	    .sa_flags = SA_SIGINFO | SA_ONSTACK };
 	void *frame;
 

@@ -572,7 +572,7 @@ bh_dataset_hold(const char *name, dsl_pool_t **dp, dsl_dataset_t **ds, const voi
 }
 
 void
-bh_dataset_let_go(dsl_pool_t *dp, dsl_dataset_t *ds, const void *tag)
+bh_dataset_release(dsl_pool_t *dp, dsl_dataset_t *ds, const void *tag)
 {
 	dsl_dataset_rele(ds, tag);
 	dsl_pool_rele(dp, tag);
@@ -589,7 +589,7 @@ referenced_bytes(const char *snapshot, uint64_t *bytes)
 	if (error != 0)
 		return (error);
 	*bytes = dsl_dataset_phys(ds)->ds_referenced_bytes;
-	bh_dataset_let_go(dp, ds, FTAG);
+	bh_dataset_release(dp, ds, FTAG);
 	return (0);
 }
 

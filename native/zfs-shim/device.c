@@ -119,16 +119,16 @@ is_of_a_volume_read(const zio_t *zio)
  * without a logical parent (labels) are issued by threads that hold locks.
  */
 static boolean_t
-may_go_on(const zio_t *zio, uint32_t place)
+may_continue(const zio_t *zio, uint32_t place)
 {
-	if (place == BH_GO_ON_ELSEWHERE || zio->io_error != 0)
+	if (place == BH_CONTINUE_ELSEWHERE || zio->io_error != 0)
 		return (B_FALSE);
 	if (is_of_a_volume_read(zio))
 		return (B_TRUE);
 	/* A walk along a log blocks on each block, and holds no lock that reading acquires. */
-	if (place == BH_GO_ON_SUBMITTER && bh_in_place_is_walked(zio))
+	if (place == BH_CONTINUE_SUBMITTER && bh_in_place_is_walked(zio))
 		return (B_TRUE);
-	return (is_of_a_log(zio) || (place == BH_GO_ON_SUBMITTER &&
+	return (is_of_a_log(zio) || (place == BH_CONTINUE_SUBMITTER &&
 	    zio->io_type == ZIO_TYPE_WRITE && zio->io_logical != NULL &&
 	    zio->io_logical->io_type == ZIO_TYPE_WRITE));
 }
@@ -139,8 +139,8 @@ bh_io_complete(struct bh_io *io, int32_t error, uint32_t place)
 	zio_t *zio = to_zio(io);
 
 	zio->io_error = error;
-	if (may_go_on(zio, place))
-		bh_in_place_go_on(zio, is_of_a_log(zio));
+	if (may_continue(zio, place))
+		bh_in_place_continue(zio, is_of_a_log(zio));
 	else
 		zio_interrupt(zio);
 }
@@ -254,7 +254,7 @@ device_io_start(zio_t *zio)
 static void
 device_io_done(zio_t *zio)
 {
-	bh_standing_note(zio);
+	bh_sync_state_note(zio);
 	if (zio->io_type == ZIO_TYPE_WRITE && zio->io_error != 0)
 		bh_failed_write_note(zio);
 }

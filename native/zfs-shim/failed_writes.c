@@ -101,7 +101,7 @@ begin_copy(dsl_pool_t *dp)
  * The library would instead start a scrub of the whole pool, or restart a running one.
  */
 static void
-forget_needless_copy(dsl_pool_t *dp, const dmu_tx_t *tx)
+drop_unneeded_resilver(dsl_pool_t *dp, const dmu_tx_t *tx)
 {
 	dsl_scan_t *scan = dp->dp_scan;
 
@@ -118,7 +118,7 @@ dsl_scan_sync(dsl_pool_t *dp, dmu_tx_t *tx)
 
 	if (__atomic_load_n(&library, __ATOMIC_RELAXED) == NULL)
 		__atomic_store_n(&library, bh_library_function(__func__), __ATOMIC_RELAXED);
-	forget_needless_copy(dp, tx);
+	drop_unneeded_resilver(dp, tx);
 	library(dp, tx);
 	if (spa_sync_pass(dp->dp_spa) == 1)
 		begin_copy(dp);

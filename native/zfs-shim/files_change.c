@@ -576,7 +576,7 @@ perform(bh_change_t *change, uint32_t index)
 }
 
 static void
-let_go(bh_change_t *change)
+release_change(bh_change_t *change)
 {
 	for (uint32_t i = 0; i < change->bc_count; i++) {
 		if (change->bc_held[i].bh_handle != NULL)
@@ -621,7 +621,7 @@ begin(bh_change_t *change, boolean_t is_free)
 		error = dmu_tx_assign(change->bc_tx, DMU_TX_WAIT);
 	if (error != 0) {
 		dmu_tx_abort(change->bc_tx);
-		let_go(change);
+		release_change(change);
 	}
 	return (error);
 }
@@ -649,7 +649,7 @@ bh_files_change(bh_files_t *files, const struct bh_step *steps, uint32_t count,
 	if (error == 0) {
 		change.bc_made.group = dmu_tx_get_txg(change.bc_tx);
 		error = perform_all(&change);
-		let_go(&change);
+		release_change(&change);
 		dmu_tx_commit(change.bc_tx);
 		*out = change.bc_made;
 	}

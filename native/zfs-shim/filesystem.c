@@ -70,7 +70,7 @@ locate_access(void **data, uint32_t *length, uint32_t total, boolean_t start,
 }
 
 static void
-fill_root_folder(objset_t *os, const sa_attr_type_t *types, uint64_t folder,
+fill_root_directory(objset_t *os, const sa_attr_type_t *types, uint64_t folder,
     const bh_new_root_t *root, dmu_tx_t *tx)
 {
 	inode_timespec_t now;
@@ -137,7 +137,7 @@ fill(objset_t *os, const bh_new_root_t *root, dmu_tx_t *tx)
 	VERIFY0(sa_setup(os, attributes, zfs_attr_table, ZPL_END, &types));
 	uint64_t folder = zap_create_norm(os, 0, DMU_OT_DIRECTORY_CONTENTS,
 	    DMU_OT_SA, DN_BONUS_SIZE(DNODE_MIN_SIZE), tx);
-	fill_root_folder(os, types, folder, root, tx);
+	fill_root_directory(os, types, folder, root, tx);
 	VERIFY0(zap_add(os, master, ZFS_ROOT_OBJ, 8, 1, &folder, tx));
 }
 

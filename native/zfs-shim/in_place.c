@@ -66,7 +66,7 @@ bh_in_place_is_walked(const zio_t *zio)
 }
 
 void
-bh_in_place_go_on(zio_t *zio, boolean_t is_log)
+bh_in_place_continue(zio_t *zio, boolean_t is_log)
 {
 	boolean_t before = here.after_log_io;
 

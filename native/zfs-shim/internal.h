@@ -54,22 +54,22 @@ void bh_give_up_leg(uint64_t pool, uint64_t guid, uint64_t since);
 int bh_note_missing(spa_t *spa, uint64_t guid, uint64_t since);
 
 /*
- * standing.c: records the result of an I/O of a leaf; whether a suspended pool may resume with the devices that
+ * sync_state.c: records the result of an I/O of a leaf; whether a suspended pool may resume with the devices that
  * respond, because no other device alone has acknowledged data; the leaves, and those with all acknowledged data.
  */
-void bh_standing_note(const zio_t *zio);
+void bh_sync_state_note(const zio_t *zio);
 /* The open transaction group; 0 while the pool has none. */
 uint64_t bh_open_txg(const spa_t *spa);
-boolean_t bh_may_go_on(spa_t *spa, const uint64_t *guids, uint32_t count);
-nvlist_t *bh_standings(spa_t *spa);
+boolean_t bh_may_resume(spa_t *spa, const uint64_t *guids, uint32_t count);
+nvlist_t *bh_sync_states(spa_t *spa);
 /* Leaves that are not complete: indices and numbers. None while the configuration is being changed. */
-nvlist_t *bh_lacking(spa_t *spa);
+nvlist_t *bh_list_missing(spa_t *spa);
 /* Whether enough leaves below `vd` are complete for all of its data. */
 boolean_t bh_is_held(vdev_t *vd, boolean_t (*is_whole)(vdev_t *leaf, const void *arg), const void *arg);
 
-/* dataset.c: a dataset by its name, and its pool, held until bh_dataset_let_go(). */
+/* dataset.c: a dataset by its name, and its pool, held until bh_dataset_release(). */
 int bh_dataset_hold(const char *name, dsl_pool_t **dp, dsl_dataset_t **ds, const void *tag);
-void bh_dataset_let_go(dsl_pool_t *dp, dsl_dataset_t *ds, const void *tag);
+void bh_dataset_release(dsl_pool_t *dp, dsl_dataset_t *ds, const void *tag);
 
 /* dataset.c: the space of a volume that is written completely. */
 uint64_t bh_space_of_volume(spa_t *spa, uint64_t size, uint64_t block_size, uint64_t copies);
@@ -81,7 +81,7 @@ void *bh_library_function(const char *name);
 void bh_space_note_device(const vdev_t *leaf);
 
 /* crash_report.c: reports a fault on stderr, with its location, before it terminates the process. */
-void bh_last_words_prepare(void);
+void bh_crash_report_prepare(void);
 
 /* quick_import.c: leave the walks of all datasets at an import to the library. */
 extern boolean_t bh_library_walks;
@@ -126,7 +126,7 @@ void bh_in_place_walk_end(void);
 /* Whether `zio` is such a read. */
 boolean_t bh_in_place_is_walked(const zio_t *zio);
 /* Continues after a finished I/O on this thread; `is_log`: a write or flush of an intent log. */
-void bh_in_place_go_on(zio_t *zio, boolean_t is_log);
+void bh_in_place_continue(zio_t *zio, boolean_t is_log);
 
 /*
  * BH_OPENZFS is the version of the headers: 20309 is 2.3.9. These inner functions changed after 2.3.2; for a version in

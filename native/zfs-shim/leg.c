@@ -27,7 +27,7 @@ static struct {
 
 /* Its index, or the number of listed ones. The caller has the mutex. */
 static uint32_t
-place_of(uint64_t guid)
+index_of(uint64_t guid)
 {
 	uint32_t at = 0;
 
@@ -42,7 +42,7 @@ is_failed(const vdev_t *vd)
 	if (__atomic_load_n(&failed.fl_count, __ATOMIC_ACQUIRE) == 0)
 		return (B_FALSE);
 	VERIFY0(pthread_mutex_lock(&failed.fl_mutex));
-	boolean_t listed = place_of(vd->vdev_guid) < failed.fl_count;
+	boolean_t listed = index_of(vd->vdev_guid) < failed.fl_count;
 	VERIFY0(pthread_mutex_unlock(&failed.fl_mutex));
 	return (listed);
 }
@@ -51,7 +51,7 @@ void
 bh_leg_failed(uint64_t guid)
 {
 	VERIFY0(pthread_mutex_lock(&failed.fl_mutex));
-	uint32_t at = place_of(guid);
+	uint32_t at = index_of(guid);
 	if (at == failed.fl_count) {
 		VERIFY3U(at, <, BH_FAILED_LEGS_MAX);
 		failed.fl_guids[at] = guid;
@@ -64,7 +64,7 @@ static void
 forget_failed(uint64_t guid)
 {
 	VERIFY0(pthread_mutex_lock(&failed.fl_mutex));
-	uint32_t at = place_of(guid);
+	uint32_t at = index_of(guid);
 	if (at < failed.fl_count) {
 		failed.fl_guids[at] = failed.fl_guids[failed.fl_count - 1];
 		__atomic_sub_fetch(&failed.fl_count, 1, __ATOMIC_RELEASE);
@@ -124,7 +124,7 @@ bh_io_read_here(struct bh_io *io)
 }
 
 int32_t
-bh_pool_leg_lacks(const char *name, uint64_t guid, uint64_t since, uint32_t waits)
+bh_pool_leg_missing_data(const char *name, uint64_t guid, uint64_t since, uint32_t waits)
 {
 	spa_t *spa;
 	int error = spa_open(name, &spa, FTAG);
@@ -179,7 +179,7 @@ bh_pool_leg_progress(const char *name, uint64_t guid, uint64_t *synced, uint64_t
 }
 
 static uint64_t
-number_beside(spa_t *spa, uint64_t sibling, const char *path)
+new_sibling_guid(spa_t *spa, uint64_t sibling, const char *path)
 {
 	uint64_t guid = 0;
 
@@ -207,7 +207,7 @@ bh_pool_leg_attach(const char *name, uint64_t sibling, const char *path, struct 
 		return (error);
 	error = spa_vdev_attach(spa, sibling, vdev_tree, B_FALSE, B_FALSE);
 	if (error == 0)
-		*guid = number_beside(spa, sibling, path);
+		*guid = new_sibling_guid(spa, sibling, path);
 	spa_close(spa, FTAG);
 	return (error);
 }

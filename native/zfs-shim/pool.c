@@ -45,7 +45,7 @@ static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
 static spa_t *known_pool;
 
 static void
-remember_pool(spa_t *spa)
+set_known_pool(spa_t *spa)
 {
 	(void) pthread_mutex_lock(&known_lock);
 	known_pool = spa;
@@ -246,7 +246,7 @@ bh_pool_import(const char *name, struct nvlist *config, struct nvlist *propertie
 	spa_t *spa;
 	if (error == 0 && spa_open(pool, &spa, FTAG) == 0) {
 		/* From the start: devices may fail before the first query of the health. */
-		remember_pool(spa);
+		set_known_pool(spa);
 		if (spa_writeable(spa))
 			load_spares_and_caches(spa, aux_paths);
 		spa_close(spa, FTAG);
@@ -270,7 +270,7 @@ bh_pool_export(const char *name, uint32_t force)
 
 	if (error != 0)
 		return (error);
-	remember_pool(NULL);
+	set_known_pool(NULL);
 	return (bh_export(name, force != 0));
 }
 
@@ -281,7 +281,7 @@ bh_pool_destroy(const char *name)
 
 	if (error != 0)
 		return (error);
-	remember_pool(NULL);
+	set_known_pool(NULL);
 	return (spa_destroy(name));
 }
 
@@ -332,13 +332,13 @@ refuse_locked(const char *name)
  * some transaction groups before its resilver begins.
  */
 static void
-add_lacking(const char *name, nvlist_t *status)
+add_missing_data(const char *name, nvlist_t *status)
 {
 	spa_t *spa;
 
 	if (hold_pool(name, &spa, FTAG) != 0)
 		return;
-	nvlist_t *lacking = bh_lacking(spa);
+	nvlist_t *lacking = bh_list_missing(spa);
 	spa_close(spa, FTAG);
 	fnvlist_add_nvlist(status, "lacking", lacking);
 	fnvlist_free(lacking);
@@ -358,7 +358,7 @@ bh_pool_status(const char *name, struct nvlist **out)
 		return (error);
 	error = spa_get_stats(name, out, NULL, 0);
 	if (error == 0 && *out != NULL)
-		add_lacking(name, *out);
+		add_missing_data(name, *out);
 
 	/* A pool that cannot be opened still has a configuration, which is the result. */
 	return (*out != NULL ? 0 : error);
@@ -573,7 +573,7 @@ bh_pool_health(const char *name, struct bh_pool_health *out)
 		error = spa == NULL ? ENOENT : EAGAIN;
 	} else {
 		describe_health(spa, out);
-		remember_pool(spa);
+		set_known_pool(spa);
 	}
 	mutex_exit(&spa_namespace_lock);
 	return (error);
@@ -694,24 +694,24 @@ bh_pool_clear(const char *name, uint64_t vdev_guid, uint32_t resumes)
 }
 
 int32_t
-bh_pool_may_go_on(const char *name, const uint64_t *vdev_guids, uint32_t count)
+bh_pool_may_resume(const char *name, const uint64_t *vdev_guids, uint32_t count)
 {
 	spa_t *spa;
 	int error;
 
 	BH_WITH_POOL(name, spa, error, refuse_nothing,
-	    bh_may_go_on(spa, vdev_guids, count) ? 0 : ESTALE);
+	    bh_may_resume(spa, vdev_guids, count) ? 0 : ESTALE);
 	return (error);
 }
 
 int32_t
-bh_pool_standings(const char *name, struct nvlist **out)
+bh_pool_sync_states(const char *name, struct nvlist **out)
 {
 	spa_t *spa;
 	int error;
 
 	*out = NULL;
-	BH_WITH_POOL(name, spa, error, refuse_nothing, (*out = bh_standings(spa), 0));
+	BH_WITH_POOL(name, spa, error, refuse_nothing, (*out = bh_sync_states(spa), 0));
 	return (error);
 }
 

@@ -236,7 +236,7 @@ typedef struct headers {
 } headers_t;
 
 static void
-look_at_header(void *arg, uint64_t index, const void *data)
+read_header(void *arg, uint64_t index, const void *data)
 {
 	const headers_t *headers = arg;
 	const objset_phys_t *header = data;
@@ -253,7 +253,7 @@ look_at_header(void *arg, uint64_t index, const void *data)
  * and have one.
  */
 static void
-look_at_headers(spa_t *spa, heads_t *heads)
+read_headers(spa_t *spa, heads_t *heads)
 {
 	headers_t headers = {
 		.hd_heads = malloc(heads->hs_count * sizeof (head_t *)),
@@ -274,7 +274,7 @@ look_at_headers(spa_t *spa, heads_t *heads)
 		headers.hd_heads[headers.hd_count++] = head;
 	}
 	bh_blocks_read(spa, headers.hd_blocks, headers.hd_count,
-	    look_at_header, &headers);
+	    read_header, &headers);
 	free(headers.hd_heads);
 	free(headers.hd_blocks);
 }
@@ -330,7 +330,7 @@ walk_logs(log_walk_t *walk)
 }
 
 static void *
-walk_beside(void *arg)
+walk_in_thread(void *arg)
 {
 	log_walk_t *walk = arg;
 
@@ -357,13 +357,13 @@ visit_logs(dsl_pool_t *dp, heads_t *heads, visit_log_t *visit, void *arg,
 
 	/* Checked first and claimed later, with no write between. */
 	if (!heads->hs_headers_known)
-		look_at_headers(dp->dp_spa, heads);
+		read_headers(dp->dp_spa, heads);
 	heads->hs_headers_known = B_TRUE;
 	for (uint64_t i = 0; i < heads->hs_count; i++)
 		logs += !heads->hs_list[i].h_has_no_log;
 	/* Fewer threads only slow it down. */
 	while (started + 1 < MIN(logs, walkers) &&
-	    pthread_create(&others[started], NULL, walk_beside, &walk) == 0)
+	    pthread_create(&others[started], NULL, walk_in_thread, &walk) == 0)
 		started++;
 	walk_logs(&walk);
 	while (started > 0)
@@ -381,7 +381,7 @@ forget_load(void)
 
 /* Stores the result of a finished load. The caller has the mutex of the load. */
 static void
-remember_load(const dsl_pool_t *dp)
+store_load(const dsl_pool_t *dp)
 {
 	const heads_t *heads = &load_known.lk_heads;
 	uint64_t *suspects = malloc(MAX(heads->hs_count, 1) * sizeof (uint64_t));
@@ -408,7 +408,7 @@ remember_load(const dsl_pool_t *dp)
  * The datasets of a pool that is being or was just opened. The caller has the mutex, and the pool's configuration.
  */
 static int
-know_load(dsl_pool_t *dp)
+get_load(dsl_pool_t *dp)
 {
 	dnode_t *meta = DMU_META_DNODE(dp->dp_meta_objset);
 	uint64_t first_txg = spa_first_txg(dp->dp_spa);
@@ -458,7 +458,7 @@ dmu_objset_find_dp(dsl_pool_t *dp, uint64_t directory,
 		if (enter)
 			dsl_pool_config_enter(dp, FTAG);
 		VERIFY0(pthread_mutex_lock(&load_known.lk_mutex));
-		int error = know_load(dp);
+		int error = get_load(dp);
 		boolean_t known = error == 0;
 		if (known && logs)
 			error = visit_logs(dp, heads, visit, arg, BH_LOG_WALKERS_MAX);
@@ -485,12 +485,12 @@ all_consistent(const char *pool)
 	if (dsl_pool_hold(pool, FTAG, &dp) != 0)
 		return (B_FALSE);
 	VERIFY0(pthread_mutex_lock(&load_known.lk_mutex));
-	boolean_t consistent = know_load(dp) == 0;
+	boolean_t consistent = get_load(dp) == 0;
 	for (uint64_t i = 0; i < heads->hs_count; i++) {
 		if ((heads->hs_list[i].h_flags & DS_FLAG_INCONSISTENT) != 0)
 			consistent = B_FALSE;
 	}
-	remember_load(dp);
+	store_load(dp);
 	forget_load();
 	VERIFY0(pthread_mutex_unlock(&load_known.lk_mutex));
 	dsl_pool_rele(dp, FTAG);
@@ -600,7 +600,7 @@ bh_volume_count(const char *pool, uint64_t *out)
 		return (error);
 	error = collect_all(dp, &heads);
 	if (error == 0)
-		look_at_headers(dp->dp_spa, &heads);
+		read_headers(dp->dp_spa, &heads);
 	*out = 0;
 	for (uint64_t i = 0; i < heads.hs_count && error == 0; i++) {
 		head_t *head = &heads.hs_list[i];
@@ -622,7 +622,7 @@ visit_file_systems(dsl_pool_t *dp, heads_t *heads, bh_identity_visitor_t *visit,
 {
 	char name[2 * ZFS_MAX_DATASET_NAME_LEN];
 
-	look_at_headers(dp->dp_spa, heads);
+	read_headers(dp->dp_spa, heads);
 	for (uint64_t i = 0; i < heads->hs_count; i++) {
 		head_t *head = &heads->hs_list[i];
 		if ((head->h_flags & DS_FLAG_INCONSISTENT) != 0)

@@ -175,7 +175,7 @@ bh_receive_token(const char *volume, char *token, uint64_t token_size,
 			error = ENAMETOOLONG;
 		kmem_strfree(found);
 	}
-	bh_dataset_let_go(dp, ds, FTAG);
+	bh_dataset_release(dp, ds, FTAG);
 	return (error);
 }
 
@@ -195,6 +195,6 @@ bh_receive_abort(const char *volume)
 	if (error != 0)
 		return (error);
 	boolean_t is_part = DS_IS_INCONSISTENT(ds);
-	bh_dataset_let_go(dp, ds, FTAG);
+	bh_dataset_release(dp, ds, FTAG);
 	return (is_part ? dsl_destroy_head(volume) : ENOENT);
 }

@@ -50,7 +50,7 @@ check_resume(const char *snapshot, uint64_t object, uint64_t offset)
 		error = dmu_object_info(os, object, &info);
 	if (error == 0 && offset % info.doi_data_block_size != 0)
 		error = EINVAL;
-	bh_dataset_let_go(dp, ds, FTAG);
+	bh_dataset_release(dp, ds, FTAG);
 	return (error);
 }
 
@@ -110,7 +110,7 @@ bh_send_estimate(const char *snapshot, const char *from, uint32_t flags,
 		return (error);
 	error = estimate_from(dp, ds, from,
 	    (flags & (BH_SEND_COMPRESSED | BH_SEND_RAW)) != 0, bytes);
-	bh_dataset_let_go(dp, ds, FTAG);
+	bh_dataset_release(dp, ds, FTAG);
 	return (error);
 }
 

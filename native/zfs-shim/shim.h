@@ -84,9 +84,9 @@ struct bh_device_shape {
 #define	BH_IO_READ_OF_COPY	7	/* a read of a scrub, a resilver or a rebuild */
 
 /* Where the library may continue after a finished I/O. */
-#define	BH_GO_ON_ELSEWHERE	0	/* on a thread of its own */
-#define	BH_GO_ON_HERE		1	/* on this one, a driver's, if it cannot wait for another I/O */
-#define	BH_GO_ON_SUBMITTER	2	/* on this one, which submitted it and is still in submit() */
+#define	BH_CONTINUE_ELSEWHERE	0	/* on a thread of its own */
+#define	BH_CONTINUE_HERE		1	/* on this one, a driver's, if it cannot wait for another I/O */
+#define	BH_CONTINUE_SUBMITTER	2	/* on this one, which submitted it and is still in submit() */
 
 /* An I/O of the library, which bh_io_complete() returns to it. */
 struct bh_io;
@@ -122,7 +122,7 @@ uint32_t bh_io_pieces(struct bh_io *io, struct bh_piece *pieces, uint32_t pieces
 void bh_io_copy_to(struct bh_io *io, void *data);
 void bh_io_copy_from(struct bh_io *io, const void *data);
 /*
- * Completes the I/O. `place` is one of BH_GO_ON_*; a thread on which the library may continue must hold no lock.
+ * Completes the I/O. `place` is one of BH_CONTINUE_*; a thread on which the library may continue must hold no lock.
  */
 void bh_io_complete(struct bh_io *io, int32_t error, uint32_t place);
 
@@ -273,12 +273,12 @@ int32_t bh_pool_trim(const char *name, const uint64_t *vdev_guids, uint32_t coun
 int32_t bh_pool_clear(const char *name, uint64_t vdev_guid, uint32_t resumes);
 /* ESTALE when a device that does not respond may have data that the responding ones miss, so that a pool must not
  * resume. */
-int32_t bh_pool_may_go_on(const char *name, const uint64_t *vdev_guids, uint32_t count);
+int32_t bh_pool_may_resume(const char *name, const uint64_t *vdev_guids, uint32_t count);
 /*
  * Devices by their indices, as far as any hold data: numbers of all in `places`, of those with all acknowledged data in
  * `told`; and `pool_guid`. Works while the pool is suspended.
  */
-int32_t bh_pool_standings(const char *name, struct nvlist **out);
+int32_t bh_pool_sync_states(const char *name, struct nvlist **out);
 int32_t bh_vdev_add(const char *name, struct nvlist *vdev_tree);
 /* With `replacing`, the old device is detached when the new one is complete. */
 int32_t bh_vdev_attach(const char *name, uint64_t vdev_guid, struct nvlist *vdev_tree,
@@ -300,7 +300,7 @@ const char *bh_feature_name(uint32_t index);
  * The device misses all data since a transaction group. That is on disk on return if `waits`, otherwise with the open
  * group.
  */
-int32_t bh_pool_leg_lacks(const char *name, uint64_t guid, uint64_t since, uint32_t waits);
+int32_t bh_pool_leg_missing_data(const char *name, uint64_t guid, uint64_t since, uint32_t waits);
 /* On return a further transaction group is on all devices, and they were flushed. */
 int32_t bh_pool_write_group(const char *name);
 /*

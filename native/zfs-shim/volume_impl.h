@@ -133,19 +133,19 @@ void bh_note_dirty(bh_volume_t *volume, uint64_t txg);
 extern uint8_t bh_zeroes[BH_ZERO_BYTES];
 
 /* The location of a block's contents. */
-typedef enum bh_place {
+typedef enum bh_location {
 	BH_PINNED,	/* in memory, and now held */
 	BH_HOLE,	/* nowhere: it reads as zeroes */
 	BH_REACHABLE,	/* its block pointer is in memory */
 	BH_FAR		/* even finding it needs a disk */
-} bh_place_t;
+} bh_location_t;
 
 boolean_t bh_is_inside(const bh_volume_t *volume, uint64_t offset,
     uint64_t length);
 uint64_t bh_block_count(const bh_volume_t *volume, uint64_t offset,
     uint64_t length);
 /* Finds a block without any I/O, and pins it if it is in memory. dn_struct_rwlock is held. */
-bh_place_t bh_find_block(bh_volume_t *volume, uint64_t block,
+bh_location_t bh_find_block(bh_volume_t *volume, uint64_t block,
     dmu_buf_impl_t **out);
 void bh_release_blocks(bh_volume_t *volume, dmu_buf_impl_t **blocks,
     uint64_t count);

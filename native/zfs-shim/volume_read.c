@@ -90,7 +90,7 @@ pointer_is_hole(dnode_t *dn, dmu_buf_impl_t *parent, uint64_t block)
  * A block without a dbuf is not dirty, so the tree of block pointers is accurate for it (except for a free that was not
  * synced yet, which reading the block handles).
  */
-bh_place_t
+bh_location_t
 bh_find_block(bh_volume_t *volume, uint64_t block, dmu_buf_impl_t **out)
 {
 	dnode_t *dn = volume->bv_dnode;

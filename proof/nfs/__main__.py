@@ -120,7 +120,7 @@ def _pool(scratch: Path, *, by_tls: bool) -> Iterator[str]:
     options = ["--nfs", f"{BEHIND if by_tls else ADDRESS}:{PORT}"]
     way: AbstractContextManager[None] = nullcontext()
     if by_tls:
-        certificate, key = secured.make_certificate(scratch)
+        certificate, key = secured.create_certificate(scratch)
         options += ["--nfs-tls-cert", str(certificate), "--nfs-tls-key", str(key)]
         way = secured.relay((ADDRESS, PORT), (BEHIND, PORT), certificate)
     server = Bulkhead(scratch, [VolumeSpec("files", 0, is_file=True)], options=tuple(options))

@@ -24,7 +24,7 @@ NAME = "nfs.example"
 CERTIFICATE_SECONDS = 60
 
 
-def make_certificate(folder: Path) -> tuple[Path, Path]:
+def create_certificate(folder: Path) -> tuple[Path, Path]:
     """Creates a self-signed certificate, and its key."""
     certificate, key = folder / "cert.pem", folder / "key.pem"
     names = ["-subj", f"/CN={NAME}", "-addext", f"subjectAltName=DNS:{NAME}"]

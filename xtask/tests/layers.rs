@@ -327,9 +327,9 @@ const COMPARED: &[(&str, &str)] = &[
     ("bulkhead", "nfs"),
 ];
 
-/// The crates behind the door of legs. [`IN_THE_WING`] may import them, and the crates listed here with a reason; all others know of legs by
+/// The crates behind the door of legs. [`LEG_CRATES`] may import them, and the crates listed here with a reason; all others know of legs by
 /// `leg-door`, and by the configuration (`legs-config`) and the record (`leg-record`), which are pure.
-const BEHIND_THE_DOOR: &[&str] = &[
+const LEG_INTERNALS: &[&str] = &[
     "leg-admin",
     "leg-memory",
     "leg-server",
@@ -339,7 +339,7 @@ const BEHIND_THE_DOOR: &[&str] = &[
     "members",
     "remote-leg",
 ];
-const IN_THE_WING: &[&str] = &[
+const LEG_CRATES: &[&str] = &[
     "bulkhead-witness",
     "leg-admin",
     "leg-memory",
@@ -350,12 +350,12 @@ const IN_THE_WING: &[&str] = &[
     "members",
     "remote-leg",
 ];
-const THROUGH_THE_DOOR: &[(&str, &str, &str)] = &[
+const LEG_IMPORT_EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("pool-access", "leg-admin", "starts engines"),
     ("bulkhead", "leg-server", "is the program"),
 ];
 /// Who knows of legs what the door says, and neither the record nor the configuration.
-const NAME_NO_RECORD: &[&str] = &[
+const MUST_NOT_NAME_RECORD: &[&str] = &[
     "services/agents/src/",
     "services/operations/src/",
     "services/pool-access/src/",
@@ -430,7 +430,7 @@ fn an_upward_import_is_refused() {
 }
 
 #[test]
-fn the_table_itself_goes_downward() {
+fn layer_table_is_acyclic() {
     let rank = |name: &str| MAY_IMPORT.iter().position(|(listed, _)| *listed == name);
     for (from, targets) in MAY_IMPORT {
         for to in *targets {
@@ -443,15 +443,15 @@ fn the_table_itself_goes_downward() {
 }
 
 #[test]
-fn legs_are_reached_by_their_door_only() {
+fn legs_are_imported_only_through_the_facade() {
     let is_in = |list: &[&str], name: &str| list.contains(&name);
     let is_excused = |import: &Import| {
-        let mut excused = THROUGH_THE_DOOR.iter();
+        let mut excused = LEG_IMPORT_EXCEPTIONS.iter();
         excused.any(|(from, to, _)| (*from, *to) == (import.from.as_str(), import.to.as_str()))
     };
     let wrong: Vec<String> = imports()
         .iter()
-        .filter(|import| is_in(BEHIND_THE_DOOR, &import.to) && !is_in(IN_THE_WING, &import.from))
+        .filter(|import| is_in(LEG_INTERNALS, &import.to) && !is_in(LEG_CRATES, &import.from))
         .filter(|import| !is_excused(import))
         .map(|import| format!("{} imports {}", import.from, import.to))
         .collect();
@@ -459,7 +459,8 @@ fn legs_are_reached_by_their_door_only() {
     let Some(texts) = xtask::texts("rs") else {
         return;
     };
-    let knows = |path: &std::path::Path| NAME_NO_RECORD.iter().any(|one| path.starts_with(one));
+    let knows =
+        |path: &std::path::Path| MUST_NOT_NAME_RECORD.iter().any(|one| path.starts_with(one));
     let of_record = ["leg_record::", "legs_config::"];
     let names = |text: &str| of_record.iter().any(|name| text.contains(name));
     let found: Vec<_> = texts
@@ -471,7 +472,7 @@ fn legs_are_reached_by_their_door_only() {
 }
 
 #[test]
-fn what_reaches_pools_imports_few_crates() {
+fn pool_access_crates_have_few_imports() {
     let of_it = |import: &Import| import.from == "pool-access" && !import.for_tests;
     let count = imports().into_iter().filter(of_it).count();
     assert!(
@@ -498,7 +499,7 @@ const NAME_ZFS: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn only_the_engines_folder_names_its_library() {
+fn only_engines_name_libzpool() {
     let Some(texts) = xtask::texts("rs") else {
         return;
     };
@@ -651,7 +652,7 @@ fn naming<'a>(text: &'a str, protocols: &[String]) -> Vec<&'a str> {
 }
 
 #[test]
-fn what_is_true_of_every_protocol_names_none() {
+fn protocol_independent_code_names_no_protocol() {
     let Some(texts) = xtask::texts("rs") else {
         return;
     };

@@ -84,7 +84,7 @@ const GROUPS: &[(&str, u32, &[&str])] = &[
 const ANCHOR_WORDS: f64 = 222_000.0;
 
 /// How many times as often as the anchors: the bound.
-const TIMES: f64 = 3.0;
+const FREQUENCY_RATIO_MAX: f64 = 3.0;
 
 /// Terms of the field that hold a word of the list.
 const TERMS: &[&str] = &[
@@ -252,11 +252,11 @@ fn counts() -> BTreeMap<String, Count> {
 }
 
 fn bound(anchors: u32) -> f64 {
-    f64::from(anchors) * 10_000.0 / ANCHOR_WORDS * TIMES
+    f64::from(anchors) * 10_000.0 / ANCHOR_WORDS * FREQUENCY_RATIO_MAX
 }
 
 #[test]
-fn words_of_the_list_are_rare_in_each_directory() {
+fn listed_words_are_rare_in_each_directory() {
     let most = bound(GROUPS.iter().map(|(_, anchors, _)| anchors).sum());
     let mut wrong = Vec::new();
     for (room, count) in counts() {
@@ -274,7 +274,7 @@ fn words_of_the_list_are_rare_in_each_directory() {
 }
 
 #[test]
-fn each_group_of_words_is_rare_in_the_whole() {
+fn each_word_group_is_rare_overall() {
     let rooms = counts();
     let mut whole = Count::default();
     for count in rooms.values() {
@@ -294,7 +294,7 @@ fn each_group_of_words_is_rare_in_the_whole() {
 }
 
 #[test]
-fn code_is_no_prose_and_messages_are() {
+fn prose_count_excludes_code_and_includes_messages() {
     let source = "//! Says it.\nlet answer = \"who is it that asks\"; // told\nfn who() {}\n";
     let found = prose(Path::new("a.rs"), source);
     let mut count = Count::default();

@@ -72,15 +72,15 @@ pub struct HeadFacts {
     /// Whether it has a certificate for the witness.
     pub witness_certificate: Option<bool>,
     /// The result of querying the voting witness from this head; absent if it was not queried.
-    pub voting_witness: Option<Answer>,
+    pub voting_witness: Option<ProbeResult>,
     /// The status of the fence devices of other heads, by their names in Pacemaker.
-    pub fence_devices: BTreeMap<String, Answer>,
+    pub fence_devices: BTreeMap<String, ProbeResult>,
 }
 
 /// The result of a query.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
+pub enum ProbeResult {
     /// It was answered.
     Given,
     /// It was not, with the reason.

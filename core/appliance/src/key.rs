@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_points_at_its_line_or_at_the_table_that_lacks_it() {
+    fn key_maps_to_its_line_or_to_the_enclosing_table() {
         let map = SourceMap::new(
             "name = \"a\"\n[pools.tank]\nhome = \"left\"\naddresses = [\n  { network = \"a\" },\n  { network = \"b\" },\n]\n[pools.\"a.b\"]\n",
         );
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_written_as_toml_writes_them() {
+    fn keys_are_quoted_like_toml() {
         let key = Key::of("pools").field("a.b").field("disks").item(0);
         assert_eq!(key.to_string(), "pools.\"a.b\".disks[0]");
     }

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mistake_of_form_names_its_line() {
+    fn syntax_error_reports_its_line() {
         for (text, line, part) in [
             ("format = 1\nname = attic\n", 2, ""),
             (

@@ -46,7 +46,7 @@ impl Portals {
 
     /// Returns the portals that a server that reports `known` can accept: its version may not support every protocol.
     #[must_use]
-    pub fn known_to(&self, known: &Self) -> Self {
+    pub fn supported_by(&self, known: &Self) -> Self {
         let is_known = |name: &str| {
             let binds_late = protocol_list::named(name).is_some_and(|protocol| protocol.binds_late);
             let told = known.0.get(name).is_some_and(|places| !places.is_empty());
@@ -80,7 +80,7 @@ impl Portals {
     }
 
     /// Returns whether both contain the same address, whatever its group.
-    pub fn meets(&self, other: &Self) -> bool {
+    pub fn overlaps(&self, other: &Self) -> bool {
         let place = |one: &String| one.split(',').next().unwrap_or_default().to_owned();
         self.0.iter().any(|(name, places)| {
             let theirs = other.0.get(name).into_iter().flatten();
@@ -91,7 +91,7 @@ impl Portals {
 
     /// Those that are not in `other`.
     #[must_use]
-    pub fn beyond(&self, other: &Self) -> Self {
+    pub fn minus(&self, other: &Self) -> Self {
         let none = BTreeSet::new();
         let more = self.0.iter().map(|(name, places)| {
             let theirs = other.0.get(name).unwrap_or(&none);

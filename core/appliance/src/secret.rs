@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_line_of_a_file_shows_a_secret_whatever_it_is_written_like() {
+    fn secrets_are_hidden_in_every_notation() {
         for (line, shown) in [
             ("user = \"fence\"\n", "user = \"fence\"\n"),
             ("community = \"hush\"\n", "community = \"(not shown)\"\n"),

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_belongs_to_its_own_network_only() {
+    fn subnet_contains_only_its_own_addresses() {
         for (network, address, inside) in [
             ("10.77.1.0/24", "10.77.1.255", true),
             ("10.77.1.0/24", "10.77.2.1", false),
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_instead_of_a_network_is_refused_with_the_network() {
+    fn subnet_with_host_bits_is_refused_with_a_suggestion() {
         let refused = "10.77.1.9/24".parse::<Subnet>().unwrap_err();
         assert!(refused.to_string().ends_with("write 10.77.1.0/24"));
         for bad in [
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_no_host_may_have_are_known() {
+    fn network_and_broadcast_addresses_are_reserved() {
         for (network, address, reserved) in [
             ("10.77.1.0/24", "10.77.1.0", true),
             ("10.77.1.0/24", "10.77.1.255", true),
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn networks_overlap_when_one_holds_the_other() {
+    fn subnets_overlap_if_one_contains_the_other() {
         assert!(subnet("10.0.0.0/8").overlaps(subnet("10.77.1.0/24")));
         assert!(!subnet("10.77.1.0/24").overlaps(subnet("10.77.2.0/24")));
         assert!(!subnet("0.0.0.0/0").overlaps(subnet("::/0")));

@@ -250,7 +250,7 @@ mod tests {
     const PROFILES: [Profile; 3] = [Profile::Fast, Profile::Default, Profile::Conservative];
 
     #[test]
-    fn an_import_that_waits_for_signs_of_life_keeps_the_promise_of_its_profile() {
+    fn import_with_multihost_wait_fits_the_takeover_budget() {
         for (profile, silence_ms) in PROFILES.into_iter().zip([800, 1_200, 7_200]) {
             let times = profile.timeouts();
             assert_eq!(times.multihost_silence_ms(2), silence_ms, "{profile:?}");
@@ -264,7 +264,7 @@ mod tests {
     const INITIATORS_WAIT_S: u32 = 120;
 
     #[test]
-    fn each_profile_agrees_with_the_time_budget() {
+    fn each_profile_matches_the_takeover_budget() {
         let ms = |time: std::time::Duration| u32::try_from(time.as_millis()).expect("short");
         for profile in PROFILES {
             let times = profile.timeouts();
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_promise_that_cannot_be_kept_does_not_make_a_well_head_give_up() {
+    fn unreachable_budget_uses_the_minimum_multihost_silence() {
         let desired = TimeoutWishes {
             takeover_budget_s: Some(1),
             ..TimeoutWishes::default()

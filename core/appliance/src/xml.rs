@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn xml_round_trips() {
         let element = Element::new("a")
             .with("id", "x")
             .with("hard", "<&>\"'\n\t ü")
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_nesting_is_refused() {
+    fn excessive_xml_nesting_is_refused() {
         let deep = format!("{}{}", "<a>".repeat(100), "</a>".repeat(100));
         assert!(Element::parse(&deep).is_err());
         assert!(Element::parse("<a>").is_err());

@@ -57,7 +57,7 @@ fn cib_of(name: &str) -> String {
 }
 
 #[test]
-fn examples_are_rendered_as_reviewed() {
+fn examples_match_the_golden_files() {
     for name in EXAMPLES {
         let conf = corosync_conf(&example(name));
         golden(&golden_dir().join(format!("{name}.corosync.conf")), &conf);
@@ -72,7 +72,7 @@ fn examples_are_rendered_as_reviewed() {
 /// Packages install the same files as `apply` writes, so that a plan after an installation is
 /// empty.
 #[test]
-fn the_packaged_agents_are_those_that_are_written() {
+fn packaged_agents_equal_rendered_agents() {
     let program = Path::new("/usr/bin/bulkhead");
     golden(&root().join("packaging/ocf/pool"), &agent_script(program));
     let text = address_agent_script(program);
@@ -80,7 +80,7 @@ fn the_packaged_agents_are_those_that_are_written() {
 }
 
 #[test]
-fn schema_and_reference_follow_the_types() {
+fn schema_and_reference_match_the_types() {
     golden(
         &root().join("docs/formats/appliance.schema.json"),
         &reference::schema_text(),
@@ -124,7 +124,7 @@ fn run(program: &str, arguments: &[&str]) -> (bool, String) {
 }
 
 #[test]
-fn pacemaker_finds_nothing_wrong_with_the_examples() {
+fn crm_verify_accepts_the_examples() {
     if !is_installed("crm_verify") {
         return;
     }
@@ -139,7 +139,7 @@ fn pacemaker_finds_nothing_wrong_with_the_examples() {
 }
 
 #[test]
-fn corosync_takes_the_examples() {
+fn corosync_accepts_the_examples() {
     if !is_installed("corosync") {
         return;
     }
@@ -170,7 +170,7 @@ fn corosync_takes_the_examples() {
 /// Pacemaker's own scheduler simulates the loss of a head: it is powered off before its pool starts
 /// on another head, addresses follow their pool, and nothing else moves.
 #[test]
-fn pacemaker_fences_before_it_takes_over_and_brings_addresses_up_last() {
+fn takeover_fences_first_and_adds_addresses_last() {
     if !is_installed("crm_simulate") {
         return;
     }
@@ -239,7 +239,7 @@ fn after(folder: &Path, results: &[&str]) -> String {
 
 /// Each retry can take as long as a fence, and would delay all other actions.
 #[test]
-fn a_fence_device_that_does_not_start_is_not_started_again_and_again() {
+fn failed_fence_device_start_is_not_retried_in_a_loop() {
     if !is_installed("crm_simulate") {
         return;
     }
@@ -254,7 +254,7 @@ fn a_fence_device_that_does_not_start_is_not_started_again_and_again() {
 
 /// An address that its head cannot have moves the pool to the other head, and the failure is not repeated endlessly.
 #[test]
-fn a_pool_leaves_a_head_that_cannot_have_its_address() {
+fn address_failure_moves_the_pool() {
     if !is_installed("crm_simulate") {
         return;
     }
@@ -271,7 +271,7 @@ fn a_pool_leaves_a_head_that_cannot_have_its_address() {
 /// On a busy head Pacemaker starts resources one after the other: clients do not wait for fence devices of the third
 /// head.
 #[test]
-fn of_three_heads_a_pool_comes_before_fence_devices_of_the_head_that_was_lost() {
+fn pool_starts_before_fence_devices_of_the_lost_head() {
     if !is_installed("crm_simulate") {
         return;
     }

@@ -54,7 +54,7 @@ fn mutated(text: &str, random: &mut fastrand::Rng) -> String {
 }
 
 #[test]
-fn whatever_the_file_says_nothing_panics() {
+fn mutated_files_never_panic() {
     let mut understood = 0;
     for seed in 0..4_000 {
         let mut random = fastrand::Rng::with_seed(seed);
@@ -83,7 +83,7 @@ fn whatever_the_file_says_nothing_panics() {
 }
 
 #[test]
-fn text_that_is_no_toml_is_refused() {
+fn invalid_toml_is_refused() {
     for seed in 0..2_000 {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut bytes = EXAMPLES[0].as_bytes().to_vec();

@@ -6,7 +6,8 @@
 mod pinned;
 
 pub use pinned::{
-    Fingerprint, Identity, NoFingerprint, OtherCertificate, ReadError, is_unknown_there, sha256,
+    Fingerprint, Identity, InvalidFingerprint, ReadError, UnpinnedCertificate, is_rejected_by_peer,
+    sha256,
 };
 
 use std::time::Duration;
@@ -46,14 +47,14 @@ pub enum CertificateError {
 }
 
 /// A certificate and its private key.
-pub struct Made {
+pub struct Generated {
     /// The certificate, DER.
     pub certificate: Vec<u8>,
     /// The private key, PKCS #8.
     pub key: Vec<u8>,
 }
 
-impl Made {
+impl Generated {
     /// The certificate, PEM (RFC 7468).
     pub fn certificate_pem(&self) -> String {
         pem("CERTIFICATE", &self.certificate)
@@ -76,7 +77,7 @@ fn pem(label: &str, bytes: &[u8]) -> String {
 /// # Errors
 ///
 /// A name is not valid, or no random bytes are available.
-pub fn make(names: &[String], purpose: Purpose) -> Result<Made, CertificateError> {
+pub fn make(names: &[String], purpose: Purpose) -> Result<Generated, CertificateError> {
     let first = names.first().ok_or(CertificateError::NoName)?;
     if let Some(bad) = names.iter().find(|name| !is_name(name)) {
         return Err(CertificateError::Name(bad.clone()));
@@ -95,7 +96,7 @@ pub fn make(names: &[String], purpose: Purpose) -> Result<Made, CertificateError
     }
     let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(no_key)?;
     let certificate = params.self_signed(&key).map_err(no_key)?;
-    Ok(Made {
+    Ok(Generated {
         certificate: certificate.der().to_vec(),
         key: key.serialize_der(),
     })
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_a_certificate_is_read_and_nothing_beyond_its_end() {
+    fn validity_is_parsed_and_truncated_input_is_refused() {
         let made = make(&names(&["a.example"]), Purpose::Any).expect("made");
         let found = validity(&made.certificate).expect("a certificate");
         assert_eq!(found, ("19750101000000Z".into(), "99991231235959Z".into()));
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_refused() {
+    fn invalid_names_are_refused() {
         for bad in ["", "a b", "\u{e9}.example", "a/b"] {
             let refused = make(&names(&[bad]), Purpose::Server).err();
             assert_eq!(refused, Some(CertificateError::Name(bad.to_owned())));
@@ -155,7 +156,7 @@ mod tests {
 
     /// An independent implementation reads it: OpenSSL, where it is installed.
     #[test]
-    fn openssl_takes_what_is_made_and_sees_what_was_meant() {
+    fn openssl_accepts_generated_certificates() {
         let folder = std::env::temp_dir().join(format!("certificates-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder");
         let path = |name: &str| folder.join(name).to_string_lossy().into_owned();

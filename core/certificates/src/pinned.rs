@@ -42,22 +42,22 @@ impl fmt::Display for Fingerprint {
 /// Text that is no fingerprint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a fingerprint has 64 hex digits")]
-pub struct NoFingerprint;
+pub struct InvalidFingerprint;
 
 impl FromStr for Fingerprint {
-    type Err = NoFingerprint;
-    fn from_str(text: &str) -> Result<Self, NoFingerprint> {
-        let bytes = units::hex::decode(text).ok_or(NoFingerprint)?;
-        bytes.try_into().map(Self).map_err(|_| NoFingerprint)
+    type Err = InvalidFingerprint;
+    fn from_str(text: &str) -> Result<Self, InvalidFingerprint> {
+        let bytes = units::hex::decode(text).ok_or(InvalidFingerprint)?;
+        bytes.try_into().map(Self).map_err(|_| InvalidFingerprint)
     }
 }
 
 /// The peer's certificate is not one of the pinned ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the certificate there has the fingerprint {0}, which is not the one that is known here")]
-pub struct OtherCertificate(pub Fingerprint);
+pub struct UnpinnedCertificate(pub Fingerprint);
 
-impl OtherCertificate {
+impl UnpinnedCertificate {
     /// Returns whether a handshake failed for that reason.
     pub fn of(error: &std::io::Error) -> Option<Self> {
         match error.get_ref()?.downcast_ref()? {
@@ -70,7 +70,7 @@ impl OtherCertificate {
 }
 
 /// Returns whether the peer ended a handshake because it does not accept our certificate.
-pub fn is_unknown_there(error: &std::io::Error) -> bool {
+pub fn is_rejected_by_peer(error: &std::io::Error) -> bool {
     let found = error.get_ref().and_then(|error| error.downcast_ref());
     matches!(
         found,
@@ -167,7 +167,7 @@ impl Pinned {
         match self.accepted.contains(&shown) {
             true => Ok(()),
             false => {
-                let error = OtherError(Arc::new(OtherCertificate(shown)));
+                let error = OtherError(Arc::new(UnpinnedCertificate(shown)));
                 Err(CertificateError::Other(error).into())
             }
         }
@@ -279,25 +279,25 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_is_let_in_by_its_fingerprint_only() {
+    fn only_a_pinned_certificate_is_accepted() {
         let (one, other) = (identity(), identity());
         assert_ne!(one.fingerprint(), other.fingerprint());
         let pinned = Pinned::new(vec![one.fingerprint()]);
         assert!(pinned.check(&one.certificate).is_ok());
         let refused = pinned.check(&other.certificate).expect_err("a stranger");
         let refused = std::io::Error::other(refused);
-        let seen = OtherCertificate(other.fingerprint());
-        assert_eq!(OtherCertificate::of(&refused), Some(seen));
+        let seen = UnpinnedCertificate(other.fingerprint());
+        assert_eq!(UnpinnedCertificate::of(&refused), Some(seen));
         one.client(other.fingerprint()).expect("a client");
         one.server(vec![other.fingerprint()]).expect("a server");
     }
 
     #[test]
-    fn a_fingerprint_comes_back_from_its_text() {
+    fn fingerprint_text_round_trips() {
         let one = identity().fingerprint();
         assert_eq!(one.to_string().parse(), Ok(one));
         for bad in ["", "00", &"0".repeat(63), &"0".repeat(66)] {
-            assert_eq!(bad.parse::<Fingerprint>(), Err(NoFingerprint), "{bad}");
+            assert_eq!(bad.parse::<Fingerprint>(), Err(InvalidFingerprint), "{bad}");
         }
     }
 }

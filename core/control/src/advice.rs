@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn advice_is_read_as_a_sentence_and_known_to_programs_by_its_parts() {
+    fn advice_prints_a_sentence_and_serializes_its_fields() {
         let advice = Advice::new(Severity::Warning, "replace /b", "/b is FAULTED")
             .by("bulkhead pool replace-disk tank /b")
             .offering(Button::ReplaceDisk)

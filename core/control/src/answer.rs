@@ -955,7 +955,7 @@ mod tests {
     use crate::legs::LegView;
 
     #[test]
-    fn devices_that_are_legs_have_the_names_of_legs() {
+    fn leg_devices_are_listed_by_leg_name() {
         let device = |name: &str, members| DeviceView {
             name: name.to_owned(),
             members,

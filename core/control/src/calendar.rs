@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_what_date_says() {
+    fn timestamps_match_date_1() {
         for (seconds, text) in [
             (0, "1970-01-01T00:00:00Z"),
             (951_782_399, "2000-02-28T23:59:59Z"),
@@ -106,14 +106,14 @@ mod tests {
     }
 
     #[test]
-    fn days_are_counted_back_and_forth() {
+    fn day_numbers_round_trip() {
         for days in (0..60_000).step_by(13).chain([11_016, 11_017, 47_540]) {
             assert_eq!(Date::of_days(days).days(), days);
         }
     }
 
     #[test]
-    fn what_is_no_moment_is_refused() {
+    fn invalid_timestamps_are_refused() {
         for text in [
             "",
             "2026",

@@ -13,7 +13,7 @@ use crate::descriptor::Sending;
 use crate::failure::{Failure, FailureKind, chain};
 use crate::frame::{self, FrameError, PREVIEW_VERSION, PROTOCOL_VERSION};
 use crate::request::Request;
-use crate::server::{Message, Question};
+use crate::server::{Message, SentRequest};
 
 /// Longest silence of a server during a request. Long work reports progress more often.
 pub const SILENCE_SECONDS_MAX: u64 = 120;
@@ -83,7 +83,7 @@ impl Client {
     }
 
     /// Returns the same connection with a limit for the server's silence.
-    pub fn patient_for(self, silence: Duration) -> std::io::Result<Self> {
+    pub fn with_silence_limit(self, silence: Duration) -> std::io::Result<Self> {
         self.stream.set_read_timeout(Some(silence))?;
         self.stream.set_write_timeout(Some(silence))?;
         Ok(self)
@@ -109,7 +109,7 @@ impl Client {
             true => PREVIEW_VERSION,
             false => PROTOCOL_VERSION,
         };
-        let question = Question {
+        let question = SentRequest {
             version,
             request,
             is_noted: self.is_noted,
@@ -117,7 +117,7 @@ impl Client {
         let mut sending = Sending::new(&self.stream, descriptor);
         if let Err(error) = frame::send(&mut sending, &question) {
             return Err(self
-                .last_words(&error)
+                .pending_failure(&error)
                 .unwrap_or_else(|| self.broken(&error)));
         }
         loop {
@@ -130,8 +130,8 @@ impl Client {
     }
 
     /// Returns the error that a server sent before it closed the connection, which is why a request could not be sent.
-    fn last_words(&mut self, error: &FrameError) -> Option<Failure> {
-        if !error.is_closed_to_us() {
+    fn pending_failure(&mut self, error: &FrameError) -> Option<Failure> {
+        if !error.is_write_closed() {
             return None;
         }
         match frame::receive(&mut self.stream) {

@@ -108,7 +108,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_descriptor_arrives_with_the_bytes_it_was_sent_with() {
+    fn descriptor_is_received_with_its_bytes() {
         let (near, far) = UnixStream::pair().expect("a pair");
         let (mut answers, question) = UnixStream::pair().expect("a pair");
         Sending::new(&near, Some(question.as_fd()))
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn hanging_up_is_seen() {
+    fn hang_up_is_detected() {
         let (near, far) = UnixStream::pair().expect("a pair");
         assert!(!is_hung_up(&near));
         drop(far);

@@ -54,7 +54,7 @@ const DAILY_PROPERTIES: &[&str] = &[
 ];
 
 /// Properties that a dataset inherits from its parent, and that are not daily work.
-pub const GOVERNED_BY_PLACE: &[&str] = &[
+pub const GOVERNED_BY_PARENT: &[&str] = &[
     "aclinherit",
     "aclmode",
     "acltype",
@@ -131,7 +131,7 @@ mod tests {
 
     /// The same verb with another argument has another effect.
     #[test]
-    fn arguments_decide_what_a_request_does() {
+    fn arguments_determine_the_effect_of_a_request() {
         let resize = |allow: bool| json!({"volume": {"resize": {"name": "tank/a", "size": 512, "allow_shrink": allow}}});
         assert_eq!(effect_of(resize(false)), Effect::Change);
         assert_eq!(effect_of(resize(true)), destroy(&["tank/a"]));
@@ -201,7 +201,7 @@ mod tests {
     /// Properties that a dataset inherits from its parent are governed, unless the request itself refuses to change
     /// them.
     #[test]
-    fn another_place_is_daily_work_only_where_rights_stay_as_they_are() {
+    fn moving_a_dataset_needs_more_rights_if_access_changes() {
         for (noun, verb, arguments) in [
             (
                 "volume",
@@ -226,7 +226,7 @@ mod tests {
             let pool = "tank".parse().expect("a name");
             assert_eq!(request.effect(&pool), Effect::Govern, "{noun} {verb}");
             assert!(request.operation().details().is_some(), "{noun} {verb}");
-            let kept = request.keeping_rights();
+            let kept = request.without_rights_change();
             assert_eq!(kept.effect(&pool), Effect::Change, "{noun} {verb}");
         }
         let cloned = |name: &str| {
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_destroys_names_what_it_destroys() {
+    fn destructive_requests_name_the_destroyed_dataset() {
         for (request, names) in [
             (json!({"pool": {"destroy": {}}}), &["tank"][..]),
             (json!({"pool": {"remove": {"device": "/a"}}}), &["/a"]),
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_the_pool_or_rules_how_long_data_is_kept_is_no_daily_work() {
+    fn replication_and_retention_changes_need_admin_rights() {
         for request in [
             json!({"replicate": {"promote": {"dataset": "tank/a"}}}),
             json!({"volume": {"rescue": {"begin": {"volume": "tank/a"}}}}),

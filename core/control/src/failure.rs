@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_documents_list_every_kind_with_its_code() {
+    fn documentation_lists_every_exit_code() {
         let read = |path: &str| {
             let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/");
             std::fs::read_to_string(format!("{root}{path}")).expect("a document")

@@ -43,7 +43,7 @@ impl FrameError {
 
     /// Returns whether the peer has closed its receiving side; messages that it sent before can
     /// still be read.
-    pub fn is_closed_to_us(&self) -> bool {
+    pub fn is_write_closed(&self) -> bool {
         use io::ErrorKind::{BrokenPipe, ConnectionReset};
         matches!(self, Self::Io(error) if matches!(error.kind(), BrokenPipe | ConnectionReset))
     }
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_frame_is_an_error_and_a_clean_end_is_told_apart() {
+    fn truncated_frame_is_an_error_and_eof_is_not() {
         let cut: Result<serde_json::Value, _> = receive(&mut b"\x00\x00\x00\x07{\"a".as_slice());
         assert!(matches!(cut, Err(FrameError::Io(_))));
         let end: Result<serde_json::Value, _> = receive(&mut b"".as_slice());

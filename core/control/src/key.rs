@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn places_of_keys_are_read_and_written_alike() {
+    fn key_locations_round_trip() {
         for text in [
             "prompt",
             "file:///etc/keys/tank",
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_cannot_name_any_program_of_the_machine() {
+    fn key_location_refuses_paths_and_shell_commands() {
         for text in [
             "command:/bin/sh -c x",
             "command:../sh",
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_survive_the_property() {
+    fn key_commands_round_trip_the_property() {
         let commands = vec![
             vec!["vault".to_owned(), "a b".to_owned()],
             vec!["old".to_owned()],
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_travels_as_hex_and_is_never_printed() {
+    fn key_serializes_as_hex_and_is_never_printed() {
         let key = KeyBytes::new(vec![0, 255, 10, 65].into());
         let text = serde_json::to_string(&key).expect("JSON");
         assert_eq!(text, "\"00ff0a41\"");

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_else_may_open_a_lock_or_look_into_its_folder() {
+    fn lock_and_its_directory_are_owner_only() {
         let directory = tempfile::tempdir().expect("directory");
         let folder = directory.path().join("run");
         let mode = |path: &Path| {
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_has_one_holder_and_is_free_afterwards() {
+    fn pool_lock_is_exclusive_and_released_on_drop() {
         let directory = tempfile::tempdir().expect("directory");
         let socket = directory.path().join("run/tank.sock");
         let held = PoolLock::try_take(&socket).expect("taken");

@@ -19,7 +19,7 @@ pub fn option(protocol: &'static Description) -> Arg {
 }
 
 /// Returns the addresses that the options of the protocols `of` list.
-pub fn told(matches: &mut ArgMatches, of: &[&Description]) -> Places {
+pub fn listen_addresses(matches: &mut ArgMatches, of: &[&Description]) -> Places {
     let listed = of.iter().map(|protocol| {
         let places = matches.remove_many::<Place>(protocol.name);
         (

@@ -21,7 +21,7 @@ pub use crate::operations::target::discovery::DiscoveryRequest;
 pub use crate::operations::transfer::TransferRequest;
 pub use crate::operations::volume::VolumeRequest;
 pub use crate::operations::volume::rescue::RescueRequest;
-use crate::operations::{Examples, Operation, Route, Turn, WireOnly, named};
+use crate::operations::{Examples, Operation, Route, Scheduling, WireOnly, named};
 
 /// One request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -62,7 +62,7 @@ impl Request {
     /// Returns the variant that a user may send: only the cluster closes sessions without
     /// confirmation.
     #[must_use]
-    pub fn by_a_person(self) -> Self {
+    pub fn from_user(self) -> Self {
         match self {
             Self::Pool(PoolRequest::Export) => Self::Pool(Close { in_use: false }.into()),
             other => other,
@@ -72,7 +72,7 @@ impl Request {
     /// Returns the variant for a role below admin: the pool's owner refuses it where it would change a property that
     /// only an admin may set.
     #[must_use]
-    pub fn keeping_rights(mut self) -> Self {
+    pub fn without_rights_change(mut self) -> Self {
         match &mut self {
             Self::Volume(VolumeRequest::Rename(rename)) => rename.keep_rights = true,
             Self::Volume(VolumeRequest::Promote(promote)) => promote.keep_rights = true,
@@ -162,7 +162,7 @@ impl Request {
     }
 
     /// Returns whether a pool that is open for reading only can handle it.
-    pub fn only_looks(&self) -> bool {
-        self.operation().turn() == Turn::Looks
+    pub fn is_read_only(&self) -> bool {
+        self.operation().scheduling() == Scheduling::ReadOnly
     }
 }

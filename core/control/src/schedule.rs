@@ -100,13 +100,13 @@ impl When {
             }
             Self::Monthly { day, minute } => {
                 let today = Date::of_days(now_s / SECONDS_PER_DAY);
-                let this_month = month_moment(today.year, today.month, day, minute);
+                let this_month = month_timestamp(today.year, today.month, day, minute);
                 if this_month <= now_s || (today.year, today.month) == (1970, 1) {
                     return this_month;
                 }
                 match today.month {
-                    1 => month_moment(today.year - 1, 12, day, minute),
-                    month => month_moment(today.year, month - 1, day, minute),
+                    1 => month_timestamp(today.year - 1, 12, day, minute),
+                    month => month_timestamp(today.year, month - 1, day, minute),
                 }
             }
         }
@@ -126,8 +126,8 @@ impl When {
             Self::Monthly { day, minute } => {
                 let date = Date::of_days(latest / SECONDS_PER_DAY);
                 match date.month {
-                    12 => month_moment(date.year + 1, 1, day, minute),
-                    month => month_moment(date.year, month + 1, day, minute),
+                    12 => month_timestamp(date.year + 1, 1, day, minute),
+                    month => month_timestamp(date.year, month + 1, day, minute),
                 }
             }
         }
@@ -145,7 +145,7 @@ impl When {
     }
 }
 
-fn month_moment(year: u64, month: u64, day: u64, minute: u64) -> u64 {
+fn month_timestamp(year: u64, month: u64, day: u64, minute: u64) -> u64 {
     Date { year, month, day }.days() * SECONDS_PER_DAY + minute * 60
 }
 
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_read_and_written_back() {
+    fn schedule_grammar_round_trips() {
         for (text, canonical) in [
             ("every 15m keep 8", "every 15m keep 8"),
             ("every 60m keep 8", "every 1h keep 8"),
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_words_are_refused_with_the_right_ones() {
+    fn invalid_schedule_is_refused_with_the_grammar() {
         for (text, part) in [
             ("hourly", "hourly keep 24"),
             ("hourly keep 0", "from 1 to 10000"),
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_lie_where_the_calendar_says() {
+    fn due_times_follow_the_calendar() {
         for (when, now, latest, next) in [
             (
                 "every 15m",
@@ -522,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn every_moment_follows_its_predecessor() {
+    fn due_times_are_strictly_increasing() {
         let words = [
             "every 5s",
             "hourly",
@@ -543,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_never_set_does_no_harm() {
+    fn unset_clock_is_tolerated() {
         for when in [
             "every 5s",
             "hourly",
@@ -559,7 +559,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missed_moment_is_made_up_once_and_a_clock_that_jumps_loses_nothing() {
+    fn missed_run_is_caught_up_once_and_clock_jumps_skip_none() {
         let daily: When = "daily at 03:00".parse().expect("words");
         let [mon, tue, now] = ["20261116T0300", "20261117T0300", "20261119T1000"].map(moment);
         let missed = moment("20261119T0300");
@@ -594,7 +594,7 @@ mod tests {
     }
 
     #[test]
-    fn the_document_is_written_as_the_format_says() {
+    fn schedule_document_matches_the_format() {
         let document = ScheduleDocument {
             rules: ["hourly keep 24", "daily at 03:00 keep 7"]
                 .map(|text| text.parse().expect("a rule"))

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_that_initiators_refuse_are_refused_here() {
+    fn chap_secrets_of_invalid_length_are_refused() {
         assert_eq!(
             Secret::new("short".into()),
             Err(SecretError::TooShort { bytes: 5 })

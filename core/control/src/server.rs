@@ -20,22 +20,22 @@ use crate::descriptor::{Receiving, is_hung_up};
 use crate::failure::{Failure, FailureKind};
 use crate::frame::{self, FrameError, PREVIEW_VERSION, PROTOCOL_VERSION};
 use crate::lock::PoolLock;
-use crate::places::{self, Place, Places};
 use crate::request::{Request, ServerRequest};
+use crate::slots::{self, Slot, Slots};
 
 /// Longest time that a connection may be idle.
 const IDLE_MAX: Duration = Duration::from_secs(300);
 /// Longest time in which a connection without a slot may send its request.
-const HEARING_MAX: Duration = Duration::from_secs(1);
+const UNSLOTTED_REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Longest time for a command to release the pool when a server starts.
 const COMMAND_WAIT: Duration = Duration::from_secs(10);
 /// Interval of attempts to acquire a held lock.
-const LOCK_LOOK_INTERVAL: Duration = Duration::from_millis(20);
+const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A request as it is sent.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Question {
+pub struct SentRequest {
     /// [`PROTOCOL_VERSION`], or [`PREVIEW_VERSION`].
     pub version: u32,
     /// The request.
@@ -59,7 +59,7 @@ pub enum Message {
 
 /// The peer's credentials, from the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asker {
+pub struct Peer {
     /// The user.
     pub uid: u32,
     /// The process.
@@ -72,7 +72,7 @@ pub type Witness<'a> = Box<dyn FnOnce(Option<&Failure>) + 'a>;
 /// Performs requests. Called on several threads at once.
 pub trait Handler: Send + Sync {
     /// Called before a request is performed that its client does not record itself.
-    fn witness(&self, asker: Asker, request: &Request) -> Option<Witness<'_>> {
+    fn witness(&self, asker: Peer, request: &Request) -> Option<Witness<'_>> {
         let _ = (asker, request);
         None
     }
@@ -167,13 +167,13 @@ impl Server {
 
     /// Records that this server has taken over from the previous one, if a killed one left the
     /// socket.
-    pub fn takes_its_place(&self) {
+    pub fn take_over(&self) {
         self.is_left.store(false, Ordering::Relaxed);
     }
 
     /// Starts to serve requests on threads of its own.
     pub fn serve(&self, handler: Arc<dyn Handler>) -> io::Result<()> {
-        self.takes_its_place();
+        self.take_over();
         let listener = self.listener.clone();
         let activity = Arc::clone(&self.activity);
         std::thread::Builder::new()
@@ -251,7 +251,7 @@ fn take_lock(socket: &Path) -> io::Result<Option<PoolLock>> {
         if left.is_zero() || answers(socket, left) {
             return Ok(None);
         }
-        std::thread::sleep(LOCK_LOOK_INTERVAL);
+        std::thread::sleep(LOCK_POLL_INTERVAL);
     }
 }
 
@@ -259,7 +259,8 @@ fn take_lock(socket: &Path) -> io::Result<Option<PoolLock>> {
 /// process is freed slowly, and its socket and its lock are closed after that.
 fn answers(socket: &Path, patience: Duration) -> bool {
     let client = Client::connect(socket).ok();
-    let Some(mut client) = client.and_then(|client| client.patient_for(patience).ok()) else {
+    let Some(mut client) = client.and_then(|client| client.with_silence_limit(patience).ok())
+    else {
         return false;
     };
     match client.call(Request::Server(ServerRequest::Ping), &mut |_| ()) {
@@ -270,10 +271,10 @@ fn answers(socket: &Path, patience: Duration) -> bool {
 }
 
 fn accept_all(listener: &UnixListener, handler: &Arc<dyn Handler>, activity: &Arc<Activity>) {
-    let places = Arc::new(Places::default());
+    let slots = Arc::new(Slots::default());
     loop {
         match listener.accept() {
-            Ok((stream, _)) => admit(stream, handler, places.arrive(), activity),
+            Ok((stream, _)) => admit(stream, handler, slots.acquire(), activity),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.raw_os_error() == Some(EMFILE) => {
                 tracing::warn!("control socket: no file descriptor left for a connection");
@@ -288,13 +289,13 @@ fn accept_all(listener: &UnixListener, handler: &Arc<dyn Handler>, activity: &Ar
 const EMFILE: i32 = rustix::io::Errno::MFILE.raw_os_error();
 
 /// Starts the thread of a connection.
-fn admit(stream: UnixStream, handler: &Arc<dyn Handler>, place: Place, activity: &Arc<Activity>) {
+fn admit(stream: UnixStream, handler: &Arc<dyn Handler>, slot: Slot, activity: &Arc<Activity>) {
     let handler = handler.clone();
     let activity = Arc::clone(activity);
     let spawned = std::thread::Builder::new()
         .name("control-client".into())
         .spawn(move || {
-            if let Err(error) = converse(stream, handler.as_ref(), place, &activity) {
+            if let Err(error) = serve_connection(stream, handler.as_ref(), slot, &activity) {
                 tracing::debug!(error = %crate::failure::chain(&error), "control connection");
             }
         });
@@ -304,20 +305,20 @@ fn admit(stream: UnixStream, handler: &Arc<dyn Handler>, place: Place, activity:
 }
 
 /// Serves one connection until it is closed or idle for too long.
-fn converse(
+fn serve_connection(
     mut stream: UnixStream,
     handler: &dyn Handler,
-    mut place: Place,
+    mut slot: Slot,
     activity: &Activity,
 ) -> Result<(), FrameError> {
-    let hearing_ends = Instant::now() + HEARING_MAX;
+    let hearing_ends = Instant::now() + UNSLOTTED_REQUEST_TIMEOUT;
     let peer = rustix::net::sockopt::socket_peercred(&stream).map_err(io::Error::from)?;
-    let asker = Asker {
+    let asker = Peer {
         uid: peer.uid.as_raw(),
         pid: peer.pid.as_raw_nonzero().get(),
     };
     loop {
-        let deadline = match place.is_served() {
+        let deadline = match slot.is_served() {
             true => Instant::now() + IDLE_MAX,
             false => hearing_ends,
         };
@@ -326,25 +327,25 @@ fn converse(
         let descriptor = receiving.descriptor;
         let _active = activity.begin();
         let admitted = match received {
-            Ok(value) => understand(value).and_then(|question| {
-                place.admit(&question.request)?;
+            Ok(value) => parse_request(value).and_then(|question| {
+                slot.admit(&question.request)?;
                 Ok(question)
             }),
             Err(FrameError::Closed) => return Ok(()),
             Err(error) => {
-                let failure = match place.is_served() || !error.is_late() {
+                let failure = match slot.is_served() || !error.is_late() {
                     true => Failure::usage(crate::failure::chain(&error)),
-                    false => places::busy(),
+                    false => slots::busy(),
                 };
-                stream.set_write_timeout(Some(HEARING_MAX))?;
+                stream.set_write_timeout(Some(UNSLOTTED_REQUEST_TIMEOUT))?;
                 let _ = frame::send(&mut stream, &Message::Failure(failure));
                 return Err(error);
             }
         };
         // A client that does not read must not block the slots for further connections.
-        stream.set_write_timeout(Some(match place.is_served() {
+        stream.set_write_timeout(Some(match slot.is_served() {
             true => IDLE_MAX,
-            false => HEARING_MAX,
+            false => UNSLOTTED_REQUEST_TIMEOUT,
         }))?;
         let (owed, message) = match admitted {
             Ok(question) => witnessed(&stream, handler, asker, question, descriptor),
@@ -357,7 +358,7 @@ fn converse(
 
 /// Parses the request in `value`, if it is of our version. The version is checked first, because
 /// the rest of another version cannot be parsed.
-fn understand(value: serde_json::Value) -> Result<Question, Failure> {
+fn parse_request(value: serde_json::Value) -> Result<SentRequest, Failure> {
     let version = value.get("version").and_then(serde_json::Value::as_u64);
     let known = [PROTOCOL_VERSION, PREVIEW_VERSION].map(u64::from);
     if !version.is_some_and(|version| known.contains(&version)) {
@@ -373,13 +374,13 @@ fn understand(value: serde_json::Value) -> Result<Question, Failure> {
 
 /// Sends progress to a client that may not read: a stopped terminal does not stop the work. A report that the client
 /// cannot receive at once is dropped; the next one is newer.
-struct Telling<'a> {
+struct ProgressSender<'a> {
     stream: &'a UnixStream,
     /// The rest of a partially sent frame.
     rest: Vec<u8>,
 }
 
-impl Telling<'_> {
+impl ProgressSender<'_> {
     fn progress(&mut self, text: &str) {
         if !self.rest.is_empty() && !self.send_rest() {
             return;
@@ -410,8 +411,8 @@ impl Telling<'_> {
 fn witnessed(
     stream: &UnixStream,
     handler: &dyn Handler,
-    asker: Asker,
-    question: Question,
+    asker: Peer,
+    question: SentRequest,
     descriptor: Option<OwnedFd>,
 ) -> (Vec<u8>, Message) {
     let witness = match question.is_noted {
@@ -435,7 +436,7 @@ fn perform(
     descriptor: Option<OwnedFd>,
 ) -> (Vec<u8>, Message) {
     let is_abandoned = || is_hung_up(stream);
-    let mut telling = Telling {
+    let mut telling = ProgressSender {
         stream,
         rest: Vec::new(),
     };

@@ -59,7 +59,7 @@ pub enum FullChange {
 impl FullLevel {
     /// Returns the change to report for the present use: each level once, until the use has dropped some points below
     /// it.
-    pub fn look(&mut self, percent: u64) -> Option<FullChange> {
+    pub fn update(&mut self, percent: u64) -> Option<FullChange> {
         let now = full_level(percent);
         let eased = percent + HYSTERESIS_PERCENT < self.0;
         let change = match now > self.0 {
@@ -77,12 +77,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_level_is_told_once_and_a_pool_that_wavers_is_not_told_again() {
+    fn each_fill_level_is_reported_once_with_hysteresis() {
         let mut level = FullLevel::default();
         let mut told = |percents: &[u64]| -> Vec<Option<FullChange>> {
             percents
                 .iter()
-                .map(|percent| level.look(*percent))
+                .map(|percent| level.update(*percent))
                 .collect()
         };
         use FullChange::{Eased, Reached};

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_read_at_a_glance() {
+    fn durations_are_short_and_readable() {
         for (seconds, text) in [
             (0, "0 s"),
             (59, "59 s"),
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_running_scrub_says_how_long_it_takes_and_an_ended_one_when() {
+    fn scrub_line_shows_remaining_time_or_end_time() {
         let mut scan = ScanView {
             function: "scrub".to_owned(),
             state: "running".to_owned(),

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use control::answer::Done;
 use control::operations::pool::close::Close;
 use control::operations::pool::destroy::Destroy;
-use control::places::{CONNECTIONS_MAX, URGENT_MAX};
 use control::request::{PoolRequest, ServerRequest, VolumeRequest};
 use control::server::ListenError;
+use control::slots::{CONNECTIONS_MAX, URGENT_MAX};
 use control::{Answer, Client, Failure, FailureKind, Handler, PoolLock, Request, Server};
 
 /// Reports progress twice, then accepts a ping and refuses all else.
@@ -39,7 +39,7 @@ fn start() -> (tempfile::TempDir, PathBuf, Server) {
 }
 
 #[test]
-fn requests_are_answered_with_progress_on_one_connection() {
+fn progress_and_result_arrive_on_one_connection() {
     let (_directory, path, _server) = start();
     let mut client = Client::connect(&path).expect("connect");
     let mut seen = Vec::new();
@@ -55,7 +55,7 @@ fn requests_are_answered_with_progress_on_one_connection() {
 }
 
 #[test]
-fn only_the_owner_may_connect_and_the_socket_goes_with_the_server() {
+fn socket_is_owner_only_and_removed_with_the_server() {
     let (_directory, path, server) = start();
     let mode = std::fs::metadata(&path)
         .expect("socket")
@@ -70,7 +70,7 @@ fn only_the_owner_may_connect_and_the_socket_goes_with_the_server() {
 }
 
 #[test]
-fn a_second_server_is_refused_and_a_dead_ones_socket_is_replaced() {
+fn second_server_is_refused_and_a_stale_socket_replaced() {
     let (_directory, path, server) = start();
     assert!(matches!(
         Server::bind(&path),
@@ -83,7 +83,7 @@ fn a_second_server_is_refused_and_a_dead_ones_socket_is_replaced() {
 
 /// Its socket is the only sign that it was killed. A start that fails before it has the pool retains it.
 #[test]
-fn a_start_that_fails_leaves_the_socket_of_a_killed_server() {
+fn failed_start_keeps_the_stale_socket() {
     let directory = tempfile::tempdir().expect("directory");
     let path = directory.path().join("tank.sock");
     drop(Server::bind(&path).expect("bind"));
@@ -92,14 +92,14 @@ fn a_start_that_fails_leaves_the_socket_of_a_killed_server() {
     drop(Server::bind(&path).expect("bind"));
     assert!(path.exists());
     let server = Server::bind(&path).expect("bind");
-    server.takes_its_place();
+    server.take_over();
     drop(server);
     assert!(!path.exists());
 }
 
 /// Its socket still exists and queues connections, which no process accepts.
 #[test]
-fn a_server_that_was_killed_and_is_not_gone_yet_is_waited_for() {
+fn start_waits_for_a_killed_server_to_exit() {
     let directory = tempfile::tempdir().expect("directory");
     let path = directory.path().join("tank.sock");
     let lock = PoolLock::try_take(&path).expect("lock").expect("free");
@@ -132,14 +132,14 @@ fn framed(text: &str) -> Vec<u8> {
 }
 
 #[test]
-fn another_protocol_version_is_refused_with_a_sentence() {
+fn other_protocol_version_is_refused_with_a_message() {
     let (_directory, path, _server) = start();
     let back = raw(&path, &framed(r#"{"version":3,"request":"status"}"#));
     assert!(back.contains("speaks 1 and 2"), "{back}");
 }
 
 #[test]
-fn garbage_is_answered_and_others_keep_being_served() {
+fn garbage_gets_an_error_and_other_clients_are_served() {
     let (_directory, path, _server) = start();
     for bytes in [
         b"\xff\xff\xff\xff".to_vec(),
@@ -156,9 +156,9 @@ fn garbage_is_answered_and_others_keep_being_served() {
 }
 
 /// Sends progress far beyond the capacity of a socket, and signals when it is done.
-struct Talkative(Mutex<Sender<()>>);
+struct Verbose(Mutex<Sender<()>>);
 
-impl Handler for Talkative {
+impl Handler for Verbose {
     fn handle(&self, _: Request, progress: &mut dyn FnMut(&str)) -> Result<Answer, Failure> {
         (0..REPORTS).for_each(|number| progress(&format!("{number} of {REPORTS} blocks are read")));
         self.0.lock().expect("unharmed").send(()).expect("heard");
@@ -169,12 +169,12 @@ impl Handler for Talkative {
 const REPORTS: u32 = 10_000;
 
 #[test]
-fn a_client_that_does_not_read_holds_no_work_up() {
+fn client_that_does_not_read_blocks_no_work() {
     let directory = tempfile::tempdir().expect("directory");
     let path = directory.path().join("tank.sock");
     let server = Server::bind(&path).expect("bind");
     let (sender, done) = channel();
-    let handler = Arc::new(Talkative(Mutex::new(sender)));
+    let handler = Arc::new(Verbose(Mutex::new(sender)));
     server.serve(handler).expect("serve");
     let mut stream = UnixStream::connect(&path).expect("connect");
     let request = framed(r#"{"version":1,"request":"status"}"#);
@@ -221,7 +221,7 @@ fn assert_busy(outcome: Result<Answer, Failure>) {
 }
 
 #[test]
-fn a_client_without_a_place_is_told_so_whenever_it_asks() {
+fn connection_over_the_limit_gets_busy_for_each_request() {
     let (_directory, path, _server) = start();
     let held = fill(&path);
     let list = || Request::Volume(VolumeRequest::List);
@@ -244,7 +244,7 @@ fn a_client_without_a_place_is_told_so_whenever_it_asks() {
 }
 
 #[test]
-fn what_an_agent_asks_gets_through_without_a_place() {
+fn agent_requests_bypass_the_connection_limit() {
     let (_directory, path, _server) = start();
     let mut held = fill(&path);
     let mut client = Client::connect(&path).expect("connect");
@@ -295,7 +295,7 @@ impl Handler for Stuck {
 }
 
 #[test]
-fn exports_that_hang_without_a_place_keep_no_ping_out() {
+fn hung_exports_over_the_limit_do_not_block_pings() {
     let directory = tempfile::tempdir().expect("directory");
     let path = directory.path().join("tank.sock");
     let server = Server::bind(&path).expect("bind");
@@ -325,7 +325,7 @@ fn exports_that_hang_without_a_place_keep_no_ping_out() {
 
 /// A stalled server accepts no connection, and its queue is full.
 #[test]
-fn whoever_finds_no_place_to_wait_is_told_so() {
+fn connection_beyond_the_waiting_limit_gets_busy() {
     let directory = tempfile::tempdir().expect("directory");
     let path = directory.path().join("tank.sock");
     let listener = UnixListener::bind(&path).expect("bind");

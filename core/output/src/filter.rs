@@ -204,7 +204,7 @@ mod tests {
 
     /// In a process of its own, like every test here.
     #[test]
-    fn what_is_logged_changes_while_the_process_runs() {
+    fn log_filter_changes_at_run_time() {
         start_log(Style::default());
         let is_logged = || tracing::enabled!(target: "legs::owner", tracing::Level::TRACE);
         assert!(!is_logged());

@@ -5,16 +5,16 @@
 #![forbid(unsafe_code)]
 
 mod filter;
-mod insist;
 mod line;
 mod log;
 mod panics;
+mod retry_until;
 pub mod signals;
 mod supervisor;
 
 pub use filter::{Filter, InvalidFilter, Style, log_filter, set_log_filter, start_log};
-pub use insist::insist;
-pub use line::{Line, say, say_until};
-pub use log::{Log, log, never_wait_for_the_log};
+pub use line::{Line, write_line, write_until};
+pub use log::{Log, log, set_log_nonblocking};
 pub use panics::abort_on_panic;
+pub use retry_until::retry_until;
 pub use supervisor::Supervisor;

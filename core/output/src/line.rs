@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::insist::insist;
+use crate::retry_until::retry_until;
 
 /// Bytes that a writable descriptor accepts without blocking: a pipe guarantees no more (PIPE_BUF).
 const PIECE_BYTES: usize = 4096;
@@ -26,7 +26,7 @@ pub struct Line {
 
 impl Line {
     /// Writes `text`, whole lines, to `to`, or buffers it, or drops it.
-    pub fn say(&mut self, to: BorrowedFd<'_>, text: &[u8]) {
+    pub fn write_line(&mut self, to: BorrowedFd<'_>, text: &[u8]) {
         self.flush(to);
         if self.untold > 0 && self.keep(notice(self.untold, text).as_bytes()) {
             self.untold = 0;
@@ -88,7 +88,7 @@ fn is_ready(to: BorrowedFd<'_>) -> bool {
 
 /// Opens the same pipe or terminal again, so that writes never block. Other processes share the original file
 /// description, and are not affected.
-pub(crate) fn opened_anew(number: i32) -> io::Result<OwnedFd> {
+pub(crate) fn reopened(number: i32) -> io::Result<OwnedFd> {
     let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let path = format!("/proc/self/fd/{number}");
     Ok(rustix::fs::open(path, flags, Mode::empty())?)
@@ -101,8 +101,8 @@ pub(crate) fn opened_anew(number: i32) -> io::Result<OwnedFd> {
 /// # Errors
 ///
 /// There is no such descriptor, or it cannot be written.
-pub fn say(number: i32, line: &str) -> io::Result<bool> {
-    let to = match opened_anew(number) {
+pub fn write_line(number: i32, line: &str) -> io::Result<bool> {
+    let to = match reopened(number) {
         Ok(to) => to,
         // A named pipe without a reader.
         Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => return Ok(true),
@@ -123,10 +123,12 @@ pub fn say(number: i32, line: &str) -> io::Result<bool> {
 ///
 /// # Errors
 ///
-/// As for [`say`].
-pub fn say_until(number: i32, line: &'static str, limit: Duration) -> io::Result<()> {
-    if !say(number, line)? {
-        insist(line, limit, move || say(number, line).unwrap_or(true));
+/// As for [`write_line`].
+pub fn write_until(number: i32, line: &'static str, limit: Duration) -> io::Result<()> {
+    if !write_line(number, line)? {
+        retry_until(line, limit, move || {
+            write_line(number, line).unwrap_or(true)
+        });
     }
     Ok(())
 }
@@ -155,7 +157,7 @@ mod tests {
         let mut line = Line::default();
         let said = numbered(20_000);
         for one in &said {
-            line.say(to.as_fd(), one.as_bytes());
+            line.write_line(to.as_fd(), one.as_bytes());
         }
         assert!(line.dropped() > 1000, "{} were dropped", line.dropped());
         let mut heard = Vec::new();
@@ -164,7 +166,7 @@ mod tests {
             let count = from.read(&mut buffer).expect("readable");
             heard.extend_from_slice(&buffer[..count]);
         }
-        line.say(to.as_fd(), b"the last\n");
+        line.write_line(to.as_fd(), b"the last\n");
         while !heard.ends_with(b"the last\n") {
             line.flush(to.as_fd());
             let count = from.read(&mut buffer).expect("readable");
@@ -181,31 +183,31 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_that_nobody_reads_lets_nobody_wait() {
+    fn full_pipe_does_not_block_the_writer() {
         let (from, to) = pipe();
         overfill(&to, from);
     }
 
     #[test]
-    fn a_socket_that_nobody_reads_lets_nobody_wait() {
+    fn full_socket_does_not_block_the_writer() {
         let (from, to) = UnixStream::pair().expect("a pair");
         overfill(&to, from);
     }
 
     #[test]
-    fn a_reader_that_is_gone_is_no_error() {
+    fn closed_reader_is_no_error() {
         let (from, to) = pipe();
         drop(from);
         let mut line = Line::default();
         for one in numbered(20_000) {
-            line.say(to.as_fd(), one.as_bytes());
+            line.write_line(to.as_fd(), one.as_bytes());
         }
         assert_eq!(line.dropped(), 0);
-        assert!(say(to.as_raw_fd(), "READY").expect("counts as delivered"));
+        assert!(write_line(to.as_raw_fd(), "READY").expect("counts as delivered"));
     }
 
     #[test]
-    fn what_is_missing_is_told_in_the_form_of_the_log() {
+    fn dropped_lines_are_reported_in_the_log_format() {
         assert!(notice(7, b"2026-11-23 INFO x").starts_with("(7 lines"));
         let json = notice(7, b"{\"level\":\"INFO\"}");
         assert!(
@@ -215,16 +217,16 @@ mod tests {
     }
 
     #[test]
-    fn a_full_pipe_is_told_apart_from_a_reader() {
+    fn full_pipe_is_distinguished_from_a_read_pipe() {
         let (mut from, to) = pipe();
         let mut count = 0;
-        while say(to.as_raw_fd(), "READY").expect("said") {
+        while write_line(to.as_raw_fd(), "READY").expect("said") {
             count += 1;
         }
         assert!(count > 1000, "{count}");
         let mut all = vec![0; 64 << 10];
         from.read_exact(&mut all[..6]).expect("readable");
         assert_eq!(&all[..6], b"READY\n");
-        assert!(say(999_999, "READY").is_err());
+        assert!(write_line(999_999, "READY").is_err());
     }
 }

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FileType, OFlags};
 
-use crate::line::{Line, opened_anew};
+use crate::line::{Line, reopened};
 
 /// Longest time for the last lines to be read before the process exits.
 const END_WAIT: Duration = Duration::from_millis(500);
 /// Polling interval for that.
-const END_LOOK: Duration = Duration::from_millis(10);
+const END_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The writer of the standard error.
 #[derive(Debug)]
@@ -31,8 +31,9 @@ impl Log {
     }
 
     /// Writes `text`, without blocking on the reader.
-    pub fn say(&self, text: &str) {
-        self.lock().say(io::stderr().as_fd(), text.as_bytes());
+    pub fn write_line(&self, text: &str) {
+        self.lock()
+            .write_line(io::stderr().as_fd(), text.as_bytes());
     }
 
     /// Writes buffered lines; returns whether the buffer is empty.
@@ -44,7 +45,7 @@ impl Log {
     pub fn end(&self) {
         let deadline = Instant::now() + END_WAIT;
         while !self.catch_up() && Instant::now() < deadline {
-            std::thread::sleep(END_LOOK);
+            std::thread::sleep(END_POLL_INTERVAL);
         }
     }
 
@@ -56,7 +57,7 @@ impl Log {
 
 impl Write for &Log {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        self.lock().say(io::stderr().as_fd(), text);
+        self.lock().write_line(io::stderr().as_fd(), text);
         Ok(text.len())
     }
 
@@ -68,7 +69,7 @@ impl Write for &Log {
 /// Switches the standard error of this process to non-blocking writes for all writers in it. This includes the messages
 /// of a panic and of assertions of the C library, which terminate a process that would otherwise hang. Files are
 /// unchanged: a write to them depends on no reader.
-pub fn never_wait_for_the_log() {
+pub fn set_log_nonblocking() {
     let stderr = io::stderr();
     let set = || -> io::Result<()> {
         let kind = FileType::from_raw_mode(rustix::fs::fstat(&stderr)?.st_mode);
@@ -80,7 +81,7 @@ pub fn never_wait_for_the_log() {
                 Ok(rustix::fs::fcntl_setfl(&stderr, flags | OFlags::NONBLOCK)?)
             }
             _ => {
-                let anew = opened_anew(nix::libc::STDERR_FILENO)?;
+                let anew = reopened(nix::libc::STDERR_FILENO)?;
                 Ok(nix::unistd::dup2_stderr(anew)?)
             }
         }

@@ -7,14 +7,14 @@ use nix::sys::signal::{SigSet, Signal};
 
 /// The meaning of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum SignalEvent {
     /// Terminate; with the signal's name.
     Stop(&'static str),
     /// Reload the configuration.
     Reload,
 }
 
-fn wanted() -> SigSet {
+fn handled_signals() -> SigSet {
     let mut set = SigSet::empty();
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
         set.add(signal);
@@ -25,25 +25,25 @@ fn wanted() -> SigSet {
 /// Blocks the signals in this thread, and so in all that it starts. Must be called before any
 /// thread exists.
 pub fn block() -> io::Result<()> {
-    wanted().thread_block()?;
+    handled_signals().thread_block()?;
     Ok(())
 }
 
 /// Undoes the effect of a parent's [`block`] on this process.
 pub fn unblock() {
     // Fails only for an invalid set.
-    let _ = wanted().thread_unblock();
+    let _ = handled_signals().thread_unblock();
 }
 
 /// Starts the thread that turns signals into events. It runs until the process exits.
-pub fn forward<E: From<Told> + Send + 'static>(events: Sender<E>) -> io::Result<()> {
+pub fn forward<E: From<SignalEvent> + Send + 'static>(events: Sender<E>) -> io::Result<()> {
     std::thread::Builder::new()
         .name("signals".into())
         .spawn(move || {
-            while let Ok(signal) = wanted().wait() {
+            while let Ok(signal) = handled_signals().wait() {
                 let told = match signal {
-                    Signal::SIGHUP => Told::Reload,
-                    other => Told::Stop(other.as_str()),
+                    Signal::SIGHUP => SignalEvent::Reload,
+                    other => SignalEvent::Stop(other.as_str()),
                 };
                 if events.send(told.into()).is_err() {
                     return;
@@ -54,7 +54,7 @@ pub fn forward<E: From<Told> + Send + 'static>(events: Sender<E>) -> io::Result<
 }
 
 /// Blocks the signals, and turns them into events, for a command with a shutdown of its own.
-pub fn catch() -> io::Result<Receiver<Told>> {
+pub fn catch() -> io::Result<Receiver<SignalEvent>> {
     let (sender, events) = channel();
     block()?;
     forward(sender)?;
@@ -62,13 +62,15 @@ pub fn catch() -> io::Result<Receiver<Told>> {
 }
 
 /// Starts the thread that treats the end of the standard input as a request to stop.
-pub fn stop_at_end_of_input<E: From<Told> + Send + 'static>(events: Sender<E>) -> io::Result<()> {
+pub fn stop_at_end_of_input<E: From<SignalEvent> + Send + 'static>(
+    events: Sender<E>,
+) -> io::Result<()> {
     std::thread::Builder::new()
         .name("input".into())
         .spawn(move || {
             let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
             // The receiver is gone if the server exits already.
-            let _ = events.send(Told::Stop("end of input").into());
+            let _ = events.send(SignalEvent::Stop("end of input").into());
         })?;
     Ok(())
 }
@@ -82,7 +84,7 @@ pub fn stop_after(action: impl FnOnce() + Send + 'static) -> io::Result<()> {
         .name("signals".into())
         .spawn(move || {
             // Fails only for an invalid set.
-            let _ = wanted().wait();
+            let _ = handled_signals().wait();
             action();
             std::process::exit(EXIT_INTERRUPTED);
         })?;

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::{Duration, Instant};
 
-use crate::insist::insist;
+use crate::retry_until::retry_until;
 
 /// Sends notifications to the service manager, which may stall: nothing blocks on it, and it receives the newest status
 /// when it resumes.
@@ -23,7 +23,7 @@ pub struct Supervisor {
 }
 
 /// Longest interval of keep-alives.
-const SIGN_INTERVAL_MAX: Duration = Duration::from_secs(1);
+const KEEPALIVE_INTERVAL_MAX: Duration = Duration::from_secs(1);
 
 impl Supervisor {
     /// Reads the manager's settings from the environment.
@@ -43,7 +43,7 @@ impl Supervisor {
         Self {
             socket,
             // Half of the manager's time-out leaves room for a slow host.
-            sign_interval: watchdog.map(|wait| (wait / 2).min(SIGN_INTERVAL_MAX)),
+            sign_interval: watchdog.map(|wait| (wait / 2).min(KEEPALIVE_INTERVAL_MAX)),
             last_sign: Instant::now(),
             status: String::new(),
             owes_ready: false,
@@ -55,19 +55,19 @@ impl Supervisor {
     pub fn ready(&mut self, status: &str) {
         self.owes_ready = true;
         self.set_status(status);
-        self.say();
+        self.write_line();
     }
 
     /// Sends a keep-alive if one is due, the status if it changed, and pending notifications. Must be called often.
     pub fn tick(&mut self, status: &str) {
         self.set_status(status);
-        self.say();
+        self.write_line();
     }
 
     /// The server is ready, and the caller will not call [`Self::tick`].
-    pub fn ready_for_good(self, status: &str, limit: Duration) {
+    pub fn ready_without_tick(self, status: &str, limit: Duration) {
         let text = format!("READY=1\n{}", assignment_of(status));
-        self.insist("that it is ready", text, limit);
+        self.retry_until("that it is ready", text, limit);
     }
 
     /// The server is stopping; it needs up to `wait` for that.
@@ -75,12 +75,12 @@ impl Supervisor {
         let extend_us = wait.as_micros();
         let status = assignment_of(status);
         let text = format!("STOPPING=1\n{status}EXTEND_TIMEOUT_USEC={extend_us}\n");
-        self.insist("that it stops", text, wait);
+        self.retry_until("that it stops", text, wait);
     }
 
-    fn insist(self, what: &str, text: String, limit: Duration) {
+    fn retry_until(self, what: &str, text: String, limit: Duration) {
         if let Some(socket) = self.socket {
-            insist(what, limit, move || socket.send(&text).is_ok());
+            retry_until(what, limit, move || socket.send(&text).is_ok());
         }
     }
 
@@ -91,7 +91,7 @@ impl Supervisor {
         }
     }
 
-    fn say(&mut self) {
+    fn write_line(&mut self) {
         let Some(socket) = &self.socket else { return };
         let is_due = |interval| self.last_sign.elapsed() >= interval;
         let is_sign = self.sign_interval.is_some_and(is_due);
@@ -199,19 +199,19 @@ mod tests {
             count
         }
 
-        fn hear(&self) -> String {
+        fn receive(&self) -> String {
             let mut datagram = [0; 4096];
             let count = self.socket.recv(&mut datagram).expect("something is said");
             String::from_utf8_lossy(&datagram[..count]).into_owned()
         }
 
         fn skip(&self, count: usize) {
-            (0..count).for_each(|_| assert_eq!(self.hear(), "X_STRANGER=1\n"));
+            (0..count).for_each(|_| assert_eq!(self.receive(), "X_STRANGER=1\n"));
         }
     }
 
     #[test]
-    fn a_manager_that_stands_still_hears_the_newest_when_it_goes_on() {
+    fn stalled_manager_receives_the_latest_status() {
         let manager = Manager::new();
         let mut supervisor = manager.supervisor(None);
         let filled = manager.fill();
@@ -221,27 +221,27 @@ mod tests {
         }
         manager.skip(filled);
         supervisor.tick("step 999");
-        assert_eq!(manager.hear(), "READY=1\nSTATUS=step 999\n");
+        assert_eq!(manager.receive(), "READY=1\nSTATUS=step 999\n");
         supervisor.tick("step 1000");
-        assert_eq!(manager.hear(), "STATUS=step 1000\n");
+        assert_eq!(manager.receive(), "STATUS=step 1000\n");
     }
 
     #[test]
-    fn the_end_is_told_again_until_it_is_heard() {
+    fn stopping_is_resent_until_delivered() {
         let manager = Manager::new();
         let filled = manager.fill();
         manager.supervisor(None).stopping("draining", WAIT);
         manager.skip(filled);
         let expected = "STOPPING=1\nSTATUS=draining\nEXTEND_TIMEOUT_USEC=30000000\n";
-        assert_eq!(manager.hear(), expected);
+        assert_eq!(manager.receive(), expected);
     }
 
     #[test]
-    fn a_manager_that_starts_anew_hears_that_the_server_is_ready() {
+    fn restarted_manager_receives_ready_again() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("notify");
         let socket = Socket::new(path.as_os_str()).expect("a way");
-        Supervisor::new(Some(socket), None).ready_for_good("serving", WAIT);
+        Supervisor::new(Some(socket), None).ready_without_tick("serving", WAIT);
         let manager = UnixDatagram::bind(&path).expect("a socket");
         manager.set_read_timeout(Some(WAIT)).expect("a limit");
         let mut datagram = [0; 4096];
@@ -250,20 +250,20 @@ mod tests {
     }
 
     #[test]
-    fn a_sign_of_life_that_was_not_heard_is_given_at_once_when_it_can_be() {
+    fn undelivered_watchdog_ping_is_sent_when_possible() {
         let manager = Manager::new();
         let mut supervisor = manager.supervisor(Some(Duration::from_micros(2)));
         supervisor.ready("serving");
-        assert!(manager.hear().starts_with("READY=1\nSTATUS=serving\n"));
+        assert!(manager.receive().starts_with("READY=1\nSTATUS=serving\n"));
         let filled = manager.fill();
         supervisor.tick("serving");
         manager.skip(filled);
         supervisor.tick("serving");
-        assert_eq!(manager.hear(), "WATCHDOG=1\n");
+        assert_eq!(manager.receive(), "WATCHDOG=1\n");
     }
 
     #[test]
-    fn a_name_may_be_abstract() {
+    fn abstract_socket_name_is_supported() {
         let name = format!("bulkhead-test-{}", std::process::id());
         let address = SocketAddr::from_abstract_name(&name).expect("a name");
         let manager = UnixDatagram::bind_addr(&address).expect("a socket");
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn signs_of_life_are_for_the_process_that_is_meant() {
+    fn watchdog_pings_only_for_the_matching_pid() {
         let wait = Some(Duration::from_secs(3));
         for (wait_us, pid, expected) in [
             (Some("3000000"), Some("7"), wait),

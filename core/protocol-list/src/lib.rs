@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_ports_are_told_apart() {
+    fn protocol_names_and_ports_are_distinct() {
         for (index, one) in ALL.iter().enumerate() {
             assert_eq!(one.nowhere, format!("no-{}", one.name));
             assert!(one.note.is_empty() || one.note.ends_with(';'));

@@ -220,7 +220,7 @@ mod tests {
     use crate::{iscsi, nbd};
 
     #[test]
-    fn places_are_read_as_their_protocol_writes_them() {
+    fn listen_addresses_parse_per_protocol() {
         let portal = iscsi::PROTOCOL.parse("[::1]:0,7").expect("a portal");
         assert_eq!(portal.to_string(), "[::1]:0,7");
         let portal = iscsi::PROTOCOL.parse("10.0.0.1:3260").expect("a portal");
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_carry_groups_as_objects_and_all_else_as_text() {
+    fn grouped_addresses_serialize_as_objects_others_as_text() {
         let text =
             r#"{"iscsi":[{"address":"10.0.0.1:3260","group":2}],"nbd":["unix:/run/x","[::1]:1"]}"#;
         let places: Places = serde_json::from_str(text).expect("places");

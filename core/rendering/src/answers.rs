@@ -84,7 +84,7 @@ pub fn answers(answers: &[Answer], json: bool) -> String {
 }
 
 /// Renders a sample that follows the sample `before`: of counters, the text shows the difference.
-pub fn answers_after(before: &[Answer], now: &[Answer], json: bool) -> String {
+pub fn next_sample(before: &[Answer], now: &[Answer], json: bool) -> String {
     let loads = now.iter().map(|answer| match answer {
         Answer::Load(load) if !json => Some(load),
         _ => None,
@@ -285,7 +285,7 @@ fn status(status: &Status) -> String {
         }
     }
     if let Some(view) = &status.discovery {
-        let _ = writeln!(text, "discovery: {}", asked_for(view));
+        let _ = writeln!(text, "discovery: {}", required_authentication(view));
     }
     if !status.targets.is_empty() {
         let _ = write!(text, "\n{}", target_list(&status.targets));
@@ -318,7 +318,7 @@ fn is_unknown(pool: &PoolStatus) -> bool {
 }
 
 /// Returns the authentication that discovery requires.
-fn asked_for(view: &DiscoveryView) -> String {
+fn required_authentication(view: &DiscoveryView) -> String {
     let users = match view.chap_users.as_slice() {
         [] => return "requires no secret".to_owned(),
         users => users.join(" or "),
@@ -359,7 +359,7 @@ fn listed(addresses: &[String]) -> String {
 fn pool_status(pool: &PoolStatus) -> String {
     let mut text = format!("pool:     {}\nhealth:   {}\n", pool.name, pool.health);
     if is_unknown(pool) {
-        daily::care_lines(pool, &mut text);
+        daily::maintenance_lines(pool, &mut text);
         return text;
     }
     daily::pool_space(pool, &mut text);
@@ -370,7 +370,7 @@ fn pool_status(pool: &PoolStatus) -> String {
     if let Some(scan) = &pool.scan {
         let _ = writeln!(text, "scan:     {}", scan_line(scan));
     }
-    daily::care_lines(pool, &mut text);
+    daily::maintenance_lines(pool, &mut text);
     if let Some(view) = &pool.legs {
         text.push_str(&legs::legs(view));
     }
@@ -745,7 +745,7 @@ mod tests {
     use control::FailureKind;
 
     #[test]
-    fn json_is_the_bare_answer() {
+    fn json_is_the_bare_response() {
         let done = control::answer::Done::changed("made it");
         let json: serde_json::Value = serde_json::from_str(&answer(&done, true)).expect("JSON");
         assert_eq!(json["changed"], true);
@@ -755,7 +755,7 @@ mod tests {
     }
 
     #[test]
-    fn a_protocol_says_what_secures_it_and_what_its_clients_wait_for() {
+    fn protocol_line_shows_security_and_recovery() {
         let view = |recovery| ProtocolView {
             name: "echo".to_owned(),
             listeners: Vec::new(),
@@ -782,7 +782,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_a_sentence_and_its_advice() {
+    fn failure_is_printed_with_its_advice() {
         let failed = Failure::new(FailureKind::Busy, "it is busy").advise("wait");
         assert_eq!(failure(&failed, false), "bulkhead: it is busy\n  wait\n");
         let json: serde_json::Value = serde_json::from_str(&failure(&failed, true)).expect("JSON");
@@ -791,7 +791,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_rounded_for_people() {
+    fn sizes_are_rounded_for_display() {
         for (count, shown) in [
             (10 << 30, "10G"),
             (1_500_000_000, "1.4G"),

@@ -271,7 +271,7 @@ pub fn times(percent: u64) -> String {
 }
 
 /// Renders the repairs of the last scrub, the schedule of scrubs, damage, and the advice.
-pub fn care_lines(pool: &PoolStatus, text: &mut String) {
+pub fn maintenance_lines(pool: &PoolStatus, text: &mut String) {
     if pool
         .scan
         .as_ref()
@@ -353,7 +353,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_many_damaged_places_ten_are_shown_and_the_others_counted() {
+    fn ten_damaged_ranges_are_listed_and_the_rest_counted() {
         let damaged = |count: u64| {
             let places = (0..count).map(|place| DamageView {
                 dataset: "tank/v".to_owned(),
@@ -367,7 +367,7 @@ mod tests {
                 ..PoolStatus::default()
             };
             let mut text = String::new();
-            care_lines(&pool, &mut text);
+            maintenance_lines(&pool, &mut text);
             text
         };
         let few = damaged(10);

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_key_stands_out() {
+    fn missing_key_is_highlighted() {
         let key = KeyView {
             dataset: "tank/vm0".to_owned(),
             encryption: "aes-256-gcm".to_owned(),

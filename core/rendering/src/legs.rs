@@ -13,7 +13,7 @@ pub fn legs(view: &LegsView) -> String {
     let mut text = String::new();
     let named = |answers: bool| {
         let members = view.members.iter().filter(|one| one.answers == answers);
-        let names: Vec<String> = members.map(called).collect();
+        let names: Vec<String> = members.map(member_label).collect();
         names.join(", ")
     };
     let silent = match named(false) {
@@ -47,7 +47,7 @@ pub fn legs(view: &LegsView) -> String {
 }
 
 /// Returns a member's name. While the removal of a witness is pending, it still has a vote.
-fn called(member: &LegMemberView) -> String {
+fn member_label(member: &LegMemberView) -> String {
     match member.is_leaving {
         true => format!("{} (leaving)", member.name),
         false => member.name.clone(),
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_witness_that_leaves_is_told_as_one() {
+    fn leaving_witness_is_shown_as_leaving() {
         let member = |name: &str, is_leaving, answers| LegMemberView {
             name: name.to_owned(),
             is_leaving,
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_shows_how_far_it_is_and_a_silent_member_its_name() {
+    fn copy_progress_and_unresponsive_members_are_shown() {
         let leg = |name: &str| LegView {
             name: name.to_owned(),
             ..LegView::default()

@@ -16,7 +16,7 @@ mod table;
 mod transfer;
 mod wrap;
 
-pub use answers::{answers_after, document, event_line, failure};
+pub use answers::{document, event_line, failure, next_sample};
 pub use printer::Printer;
 pub use progress::ProgressBar;
 pub use table::Table;

@@ -22,7 +22,7 @@ pub fn table(before: Option<&PoolLoad>, now: &PoolLoad) -> String {
 }
 
 fn shown(before: Option<&PoolLoad>, now: &PoolLoad, columns: usize) -> String {
-    let since = before.filter(|before| goes_on(before, now));
+    let since = before.filter(|before| is_same_process(before, now));
     let pool = &now.whole.name;
     let counted_s = now.counted_ns / 1_000_000_000;
     let mut text = match (since, before) {
@@ -42,7 +42,7 @@ fn shown(before: Option<&PoolLoad>, now: &PoolLoad, columns: usize) -> String {
     text.push('\n');
     let elapsed_ns = now.counted_ns - since.map_or(0, |before| before.counted_ns);
     let mut rows = Vec::new();
-    let look = Look {
+    let look = Sample {
         elapsed_ns,
         names: Names::of(&now.whole),
     };
@@ -79,7 +79,7 @@ fn rendered<const N: usize>(headings: &[&str], rows: impl Iterator<Item = [Strin
 }
 
 /// Returns whether both are from the same process, without a reset in between.
-fn goes_on(before: &PoolLoad, now: &PoolLoad) -> bool {
+fn is_same_process(before: &PoolLoad, now: &PoolLoad) -> bool {
     let (old, new) = (&before.whole, &now.whole);
     before.pid == now.pid
         && before.counted_ns <= now.counted_ns
@@ -121,12 +121,12 @@ fn end_of(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
 
-struct Look {
+struct Sample {
     elapsed_ns: u64,
     names: Names,
 }
 
-impl Look {
+impl Sample {
     fn rows(
         &self,
         before: Option<&DeviceLoad>,
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_look_is_about_all_and_the_next_about_the_difference() {
+    fn first_sample_is_since_start_and_later_ones_are_deltas() {
         let (first, second) = (look(1, 10, 100), look(1, 12, 140));
         let all = shown(None, &first, 80);
         assert!(
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_was_started_again_is_told_and_counts_from_its_start() {
+    fn server_restart_is_noted_and_resets_the_counters() {
         let before = look(1, 10, 100);
         for again in [look(2, 20, 200), look(1, 1, 200), look(1, 20, 50)] {
             let text = shown(Some(&before), &again, 80);
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_terminal_gets_no_waiting_times_and_a_stuck_look_no_rates() {
+    fn narrow_terminal_omits_p99_and_suspended_pool_omits_rates() {
         let load = look(1, 10, 100);
         let narrow = shown(None, &load, 80);
         assert!(!narrow.contains("P99"), "{narrow}");
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_times_are_the_middle_and_the_end_of_their_places() {
+    fn latencies_use_bucket_midpoint_and_upper_bound() {
         assert_eq!((mean_ns(&[]), below_ns(&[0, 0], 99)), (None, None));
         let mut waits = vec![0; 21];
         (waits[10], waits[20]) = (99, 1);

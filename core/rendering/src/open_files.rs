@@ -120,7 +120,7 @@ mod tests {
     use control::answer::FileClientView;
 
     #[test]
-    fn clients_and_files_are_told() {
+    fn open_files_are_listed_per_client() {
         let lock = FileLockView {
             client: "1f".to_owned(),
             process: Some("9 of host7".to_owned()),

@@ -78,7 +78,7 @@ impl Printer {
     /// which this process may have a pool open.
     pub fn progress(self, text: &str) {
         if !self.json {
-            output::log().say(&format!("{text}\n"));
+            output::log().write_line(&format!("{text}\n"));
         }
     }
 }

@@ -31,7 +31,7 @@ impl ProgressBar {
             return;
         }
         self.shown = Some(Instant::now());
-        output::log().say(&match self.is_terminal {
+        output::log().write_line(&match self.is_terminal {
             true => format!("\r{text}\x1b[K"),
             false => format!("{text}\n"),
         });
@@ -40,7 +40,7 @@ impl ProgressBar {
     /// Terminates the line, so that further output begins on a line of its own.
     pub fn end(&mut self) {
         if self.is_terminal && self.shown.take().is_some() {
-            output::log().say("\r\x1b[K");
+            output::log().write_line("\r\x1b[K");
         }
     }
 }

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_become_sizes_ratios_words_and_dates() {
+    fn property_numbers_become_sizes_ratios_and_dates() {
         for (name, value, expected) in [
             ("used", "57344", "56K"),
             ("volsize", "67108864", "64M"),

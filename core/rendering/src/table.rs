@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_as_wide_as_their_widest_cell() {
+    fn columns_fit_their_widest_cell() {
         let mut table = Table::new(&["NAME", ">SIZE", "NOTE"]);
         table.row(["a".into(), "10G".into(), "x".into()]);
         table.row(["longer".into(), "1.5M".into(), String::new()]);

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_fit_and_no_command_is_broken() {
+    fn wrapped_lines_fit_and_keep_commands_whole() {
         let text = "destroy snapshots or volumes without a purpose, or add devices; the use of space is shown \
                     by: `bulkhead volume space tank` (tank is 91 % full, 3G are left)";
         let shown = wrapped("next:", text, 60);
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_is_longer_than_a_line_has_one_of_its_own() {
+    fn overlong_command_gets_its_own_line() {
         let command = "`bulkhead pool replace-disk tank /dev/disk/by-id/scsi-0123456789abcdef --with /dev/sdb`";
         let shown = wrapped("then:", &format!("replace it: {command} (it failed)"), 40);
         let lines: Vec<&str> = shown.lines().map(str::trim_start).collect();

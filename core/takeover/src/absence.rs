@@ -50,7 +50,7 @@ mod tests {
 
     /// Every state, by its cause.
     #[test]
-    fn a_fence_proves_only_the_absence_that_it_began() {
+    fn fence_proves_only_its_own_absence() {
         const ABSENT: Records = Records {
             is_seen: false,
             is_down: true,
@@ -139,7 +139,7 @@ mod tests {
 
     /// Of all 32 states, one kind proves that the head is off.
     #[test]
-    fn nothing_else_proves_that_a_head_is_off() {
+    fn only_a_fence_proves_power_off() {
         for bits in 0_u8..32 {
             let bit = |number: u8| bits >> number & 1 == 1;
             let records = Records {

@@ -47,11 +47,11 @@ pub enum Server {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Query the server's state, within a second. Yields [`Event::Server`].
-    AskServer,
+    QueryServer,
     /// Read the labels of the pool's devices. Yields [`Event::Label`].
     ReadLabel,
     /// Query the cluster's state of a host. Yields [`Event::Peer`].
-    AskCluster {
+    QueryCluster {
         /// The host that the label names.
         host_name: String,
     },
@@ -62,8 +62,8 @@ pub enum Action {
     AwaitClaim,
     /// Wait until it serves. Yields [`Event::Serving`] or [`Event::Failed`].
     AwaitServing,
-    /// Set the pool's addresses. Yields [`Event::Brought`] or [`Event::Failed`].
-    BringAddresses,
+    /// Set the pool's addresses. Yields [`Event::AddressesSet`] or [`Event::Failed`].
+    SetAddresses,
     /// Have the server flush its memory, within a bound of its own. Yields [`Event::Settled`] or
     /// [`Event::Failed`].
     Settle,
@@ -80,26 +80,26 @@ pub enum Action {
     /// [`Event::Failed`].
     AwaitRelease,
     /// Tell Pacemaker.
-    Answer(Verdict),
+    Finish(Verdict),
 }
 
 impl Action {
     /// Returns a name for logs.
     pub const fn name(&self) -> &'static str {
         match self {
-            Self::AskServer => "ask",
+            Self::QueryServer => "ask",
             Self::ReadLabel => "label",
-            Self::AskCluster { .. } => "cluster",
+            Self::QueryCluster { .. } => "cluster",
             Self::Spawn(_) => "spawn",
             Self::AwaitClaim => "claim",
             Self::AwaitServing => "serve",
-            Self::BringAddresses => "addresses",
+            Self::SetAddresses => "addresses",
             Self::Settle => "settle",
             Self::WithdrawAddresses => "withdraw",
             Self::Export => "export",
             Self::Kill => "kill",
             Self::AwaitRelease => "release",
-            Self::Answer(_) => "answer",
+            Self::Finish(_) => "answer",
         }
     }
 }
@@ -120,7 +120,7 @@ pub enum Event {
     /// It serves.
     Serving,
     /// The addresses are set.
-    Brought,
+    AddressesSet,
     /// Little dirty data is left.
     Settled,
     /// The addresses are gone.
@@ -158,22 +158,22 @@ impl Verdict {
 /// The state of an operation: the action that is being performed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
-    Asking,
-    KillingSilent,
+    Querying,
+    KillingUnresponsive,
     ReadingLabel,
-    AskingCluster { label: Label },
+    QueryingCluster { label: Label },
     Spawning,
     AwaitingClaim,
     AwaitingServing { addresses: Addresses },
     WithdrawingFailed { why: String },
     KillingFailed { why: String },
-    BringingAddresses { is_served: bool },
+    SettingAddresses { is_served: bool },
     Settling,
     Withdrawing { server: Server },
     Exporting,
-    KillingStubborn { why: String },
+    KillingAfterStopTimeout { why: String },
     Releasing,
-    Answered,
+    Finished,
 }
 
 /// Whether this run of the agent has set the pool's addresses.
@@ -197,9 +197,9 @@ impl Agent {
         let agent = Self {
             pool,
             operation,
-            state: State::Asking,
+            state: State::Querying,
         };
-        (agent, Action::AskServer)
+        (agent, Action::QueryServer)
     }
 
     /// Accepts the result of the last action and returns the next action.
@@ -208,14 +208,16 @@ impl Agent {
     ///
     /// If the event does not belong to the action: the caller is broken.
     pub fn next(&mut self, event: Event) -> Action {
-        let state = std::mem::replace(&mut self.state, State::Answered);
+        let state = std::mem::replace(&mut self.state, State::Finished);
         let (state, action) = match (state, event) {
-            (State::Asking, Event::Server(server)) => self.asked(server),
-            (State::Asking, Event::Failed(why)) => answer(Verdict::Failure(why)),
-            (State::KillingSilent, Event::Ended) => (State::ReadingLabel, Action::ReadLabel),
-            (State::ReadingLabel, Event::Label(label)) => self.labelled(label),
-            (State::AskingCluster { label }, Event::Peer(peer)) => self.judged(label, peer),
-            (State::AskingCluster { label }, Event::Failed(_)) => self.judged(label, Peer::Unknown),
+            (State::Querying, Event::Server(server)) => self.server_state_received(server),
+            (State::Querying, Event::Failed(why)) => answer(Verdict::Failure(why)),
+            (State::KillingUnresponsive, Event::Ended) => (State::ReadingLabel, Action::ReadLabel),
+            (State::ReadingLabel, Event::Label(label)) => self.label_received(label),
+            (State::QueryingCluster { label }, Event::Peer(peer)) => self.judged(label, peer),
+            (State::QueryingCluster { label }, Event::Failed(_)) => {
+                self.judged(label, Peer::Unknown)
+            }
             (State::Spawning, Event::Started) => (State::AwaitingClaim, Action::AwaitClaim),
             (State::AwaitingClaim, Event::Claimed) => bring(false),
             (State::AwaitingClaim, Event::Serving) => bring(true),
@@ -224,7 +226,7 @@ impl Agent {
                 Addresses::NotYet => bring(true),
             },
             // The address's own agent reports errors of an address.
-            (State::BringingAddresses { is_served }, Event::Brought | Event::Failed(_)) => {
+            (State::SettingAddresses { is_served }, Event::AddressesSet | Event::Failed(_)) => {
                 match is_served {
                     true => answer(Verdict::Success),
                     false => await_serving(Addresses::Here),
@@ -232,7 +234,7 @@ impl Agent {
             }
             // Settling only saves time: the export writes the rest.
             (State::Settling, Event::Settled | Event::Failed(_)) => withdraw(Server::Serving),
-            (State::Withdrawing { server }, Event::Withdrawn) => withdrawn(server),
+            (State::Withdrawing { server }, Event::Withdrawn) => addresses_withdrawn(server),
             // A server that does not serve in time must not begin to serve later, unobserved.
             (State::AwaitingClaim, Event::Failed(why)) => {
                 (State::KillingFailed { why }, Action::Kill)
@@ -247,20 +249,20 @@ impl Agent {
             (State::KillingFailed { why }, Event::Ended | Event::Failed(_)) => {
                 answer(Verdict::Failure(why))
             }
-            (State::Exporting | State::KillingStubborn { .. }, Event::Ended) => release(),
+            (State::Exporting | State::KillingAfterStopTimeout { .. }, Event::Ended) => release(),
             (State::Exporting, Event::Failed(why)) => {
-                (State::KillingStubborn { why }, Action::Kill)
+                (State::KillingAfterStopTimeout { why }, Action::Kill)
             }
-            (State::KillingStubborn { why }, Event::Failed(also)) => answer(Verdict::Failure(
-                format!("{why}; and it cannot be killed: {also}"),
-            )),
+            (State::KillingAfterStopTimeout { why }, Event::Failed(also)) => answer(
+                Verdict::Failure(format!("{why}; and it cannot be killed: {also}")),
+            ),
             (State::Releasing, Event::Released) => match self.operation {
                 Operation::Monitor => answer(Verdict::NotRunning),
                 Operation::Start | Operation::Stop => answer(Verdict::Success),
             },
             // Two heads with one address: as harmful for clients as a pool that does not stop.
             (
-                State::KillingSilent
+                State::KillingUnresponsive
                 | State::ReadingLabel
                 | State::Spawning
                 | State::Withdrawing { .. }
@@ -273,7 +275,7 @@ impl Agent {
         action
     }
 
-    fn asked(&self, server: Server) -> (State, Action) {
+    fn server_state_received(&self, server: Server) -> (State, Action) {
         match (self.operation, server) {
             (Operation::Monitor | Operation::Start, Server::Serving) => answer(Verdict::Success),
             (Operation::Monitor, Server::Absent) => release(),
@@ -285,7 +287,7 @@ impl Agent {
             (Operation::Start, Server::Absent) => (State::ReadingLabel, Action::ReadLabel),
             (Operation::Start, Server::Starting) => await_serving(Addresses::NotYet),
             (Operation::Start, Server::Stopping | Server::Silent) => {
-                (State::KillingSilent, Action::Kill)
+                (State::KillingUnresponsive, Action::Kill)
             }
             (Operation::Stop, Server::Serving) => (State::Settling, Action::Settle),
             // Clients of a server that crashed must not look for it here either.
@@ -293,7 +295,7 @@ impl Agent {
         }
     }
 
-    fn labelled(&self, label: Label) -> (State, Action) {
+    fn label_received(&self, label: Label) -> (State, Action) {
         let owner = match &label {
             Label::InUse {
                 by_this_host: false,
@@ -304,8 +306,8 @@ impl Agent {
         };
         match owner {
             Some(host_name) => {
-                let action = Action::AskCluster { host_name };
-                (State::AskingCluster { label }, action)
+                let action = Action::QueryCluster { host_name };
+                (State::QueryingCluster { label }, action)
             }
             None => self.judged(label, Peer::Unknown),
         }
@@ -325,10 +327,7 @@ impl Agent {
 }
 
 const fn bring(is_served: bool) -> (State, Action) {
-    (
-        State::BringingAddresses { is_served },
-        Action::BringAddresses,
-    )
+    (State::SettingAddresses { is_served }, Action::SetAddresses)
 }
 
 const fn await_serving(addresses: Addresses) -> (State, Action) {
@@ -340,12 +339,12 @@ const fn withdraw(server: Server) -> (State, Action) {
 }
 
 /// No client can connect here any more; the server can exit.
-fn withdrawn(server: Server) -> (State, Action) {
+fn addresses_withdrawn(server: Server) -> (State, Action) {
     match server {
         Server::Absent => release(),
         Server::Silent => {
             let why = "the server is running and does not respond".to_owned();
-            (State::KillingStubborn { why }, Action::Kill)
+            (State::KillingAfterStopTimeout { why }, Action::Kill)
         }
         Server::Starting | Server::Serving | Server::Stopping => (State::Exporting, Action::Export),
     }
@@ -356,7 +355,7 @@ const fn release() -> (State, Action) {
 }
 
 const fn answer(verdict: Verdict) -> (State, Action) {
-    (State::Answered, Action::Answer(verdict))
+    (State::Finished, Action::Finish(verdict))
 }
 
 fn failure(why: &str) -> (State, Action) {
@@ -373,7 +372,7 @@ mod tests {
     }
 
     /// Feeds events and returns all actions, including the first query.
-    fn play(operation: Operation, events: &[Event]) -> Vec<Action> {
+    fn actions_of(operation: Operation, events: &[Event]) -> Vec<Action> {
         let (mut agent, first) = Agent::begin(pool(), operation);
         let rest = events.iter().map(|event| agent.next(event.clone()));
         std::iter::once(first).chain(rest).collect()
@@ -381,7 +380,7 @@ mod tests {
 
     fn last(actions: &[Action]) -> Verdict {
         match actions.last() {
-            Some(Action::Answer(verdict)) => verdict.clone(),
+            Some(Action::Finish(verdict)) => verdict.clone(),
             other => panic!("no verdict but {other:?}"),
         }
     }
@@ -399,8 +398,8 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_of_a_fenced_head_is_started_with_that_proof() {
-        let actions = play(
+    fn pool_of_a_fenced_head_starts_with_that_proof() {
+        let actions = actions_of(
             Operation::Start,
             &[
                 Event::Server(Server::Absent),
@@ -408,7 +407,7 @@ mod tests {
                 Event::Peer(Peer::Fenced),
                 Event::Started,
                 Event::Claimed,
-                Event::Brought,
+                Event::AddressesSet,
                 Event::Serving,
             ],
         );
@@ -420,9 +419,9 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_whose_owner_may_live_is_not_started() {
+    fn pool_with_a_possibly_live_owner_is_not_started() {
         for peer in [Event::Peer(Peer::Member), Event::Peer(Peer::Lost), failed()] {
-            let actions = play(
+            let actions = actions_of(
                 Operation::Start,
                 &[Event::Server(Server::Absent), of_left(false), peer],
             );
@@ -431,8 +430,8 @@ mod tests {
     }
 
     #[test]
-    fn a_second_start_changes_nothing() {
-        let actions = play(Operation::Start, &[Event::Server(Server::Serving)]);
+    fn repeated_start_is_idempotent() {
+        let actions = actions_of(Operation::Start, &[Event::Server(Server::Serving)]);
         assert_eq!(actions.len(), 2);
         assert_eq!(last(&actions), Verdict::Success);
     }
@@ -444,30 +443,30 @@ mod tests {
             Event::Label(Label::Exported),
             Event::Started,
         ];
-        play(Operation::Start, &[&before, events].concat()).split_off(3)
+        actions_of(Operation::Start, &[&before, events].concat()).split_off(3)
     }
 
     #[test]
-    fn a_server_that_does_not_claim_the_pool_in_time_is_killed_without_an_address() {
+    fn claim_timeout_kills_the_server_before_addresses() {
         let actions = play_started(&[failed(), Event::Ended]);
         assert_eq!(actions[..2], [Action::AwaitClaim, Action::Kill]);
         assert!(matches!(last(&actions), Verdict::Failure(_)));
     }
 
     #[test]
-    fn a_server_that_claims_and_does_not_serve_loses_its_addresses_and_is_killed() {
-        for withdrawn in [Event::Withdrawn, failed()] {
+    fn serving_timeout_removes_addresses_and_kills() {
+        for addresses_withdrawn in [Event::Withdrawn, failed()] {
             let events = [
                 Event::Claimed,
-                Event::Brought,
+                Event::AddressesSet,
                 failed(),
-                withdrawn,
+                addresses_withdrawn,
                 Event::Ended,
             ];
             let actions = play_started(&events);
             let expected = [
                 Action::AwaitClaim,
-                Action::BringAddresses,
+                Action::SetAddresses,
                 Action::AwaitServing,
                 Action::WithdrawAddresses,
                 Action::Kill,
@@ -477,7 +476,7 @@ mod tests {
         }
         // Found during an interrupted start, perhaps with addresses.
         let starting = Event::Server(Server::Starting);
-        let actions = play(
+        let actions = actions_of(
             Operation::Start,
             &[starting, failed(), Event::Withdrawn, Event::Ended],
         );
@@ -490,8 +489,8 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_does_not_stop_is_killed_and_awaited() {
-        let actions = play(
+    fn stop_timeout_kills_the_server_and_waits() {
+        let actions = actions_of(
             Operation::Stop,
             &[
                 Event::Server(Server::Serving),
@@ -509,7 +508,7 @@ mod tests {
 
     /// A server that has exited, crashed or was killed may have left requests in the kernel.
     #[test]
-    fn a_pool_that_the_kernel_still_writes_to_is_neither_stopped_nor_not_running() {
+    fn pool_with_writes_in_the_kernel_is_not_reported_stopped() {
         let gone = [Event::Server(Server::Absent), Event::Withdrawn];
         let killed = [
             Event::Server(Server::Silent),
@@ -528,18 +527,18 @@ mod tests {
             (Operation::Stop, &exported, Verdict::Success),
             (Operation::Monitor, &not_there, Verdict::NotRunning),
         ] {
-            let actions = play(operation, before);
+            let actions = actions_of(operation, before);
             assert_eq!(actions.last(), Some(&Action::AwaitRelease), "{before:?}");
-            let actions = play(operation, &[before, &[Event::Released]].concat());
+            let actions = actions_of(operation, &[before, &[Event::Released]].concat());
             assert_eq!(last(&actions), released, "{before:?}");
-            let actions = play(operation, &[before, &[failed()]].concat());
+            let actions = actions_of(operation, &[before, &[failed()]].concat());
             assert_eq!(last(&actions).code(), 1, "{before:?}");
         }
     }
 
     #[test]
-    fn a_stop_that_cannot_kill_fails_so_that_the_head_is_fenced() {
-        let actions = play(
+    fn failed_kill_fails_the_stop_and_causes_fencing() {
+        let actions = actions_of(
             Operation::Stop,
             &[Event::Server(Server::Silent), Event::Withdrawn, failed()],
         );
@@ -547,69 +546,69 @@ mod tests {
     }
 
     #[test]
-    fn addresses_go_before_the_pool_and_with_a_server_that_crashed() {
+    fn stop_removes_addresses_first_also_after_a_crash() {
         for (server, next) in [
             (Server::Stopping, Action::Export),
             (Server::Silent, Action::Kill),
             (Server::Absent, Action::AwaitRelease),
         ] {
-            let actions = play(Operation::Stop, &[Event::Server(server), Event::Withdrawn]);
+            let actions = actions_of(Operation::Stop, &[Event::Server(server), Event::Withdrawn]);
             assert_eq!(actions[1..], [Action::WithdrawAddresses, next]);
         }
         let serving = Event::Server(Server::Serving);
-        let actions = play(Operation::Stop, &[serving, Event::Settled, failed()]);
+        let actions = actions_of(Operation::Stop, &[serving, Event::Settled, failed()]);
         assert_eq!(last(&actions).code(), 1, "an address that stays");
     }
 
     #[test]
-    fn a_server_that_serves_settles_before_clients_wait_and_need_not_succeed() {
+    fn failed_settle_does_not_fail_the_stop() {
         for settled in [Event::Settled, failed()] {
             let serving = Event::Server(Server::Serving);
-            let actions = play(Operation::Stop, &[serving, settled, Event::Withdrawn]);
+            let actions = actions_of(Operation::Stop, &[serving, settled, Event::Withdrawn]);
             let expected = [Action::Settle, Action::WithdrawAddresses, Action::Export];
             assert_eq!(actions[1..], expected);
         }
     }
 
     #[test]
-    fn addresses_come_when_the_pool_is_claimed_and_do_not_decide() {
-        for came in [Event::Brought, failed()] {
+    fn addresses_start_after_the_claim_and_may_fail() {
+        for came in [Event::AddressesSet, failed()] {
             let actions = play_started(&[Event::Claimed, came.clone(), Event::Serving]);
             let expected = [
                 Action::AwaitClaim,
-                Action::BringAddresses,
+                Action::SetAddresses,
                 Action::AwaitServing,
             ];
             assert_eq!(actions[..3], expected);
             assert_eq!(last(&actions), Verdict::Success);
             // With a check of the owner's MMP blocks, a server reports nothing before it serves.
             let actions = play_started(&[Event::Serving, came.clone()]);
-            assert_eq!(actions[..2], [Action::AwaitClaim, Action::BringAddresses]);
+            assert_eq!(actions[..2], [Action::AwaitClaim, Action::SetAddresses]);
             assert_eq!(last(&actions), Verdict::Success);
             let starting = Event::Server(Server::Starting);
-            let actions = play(Operation::Start, &[starting, Event::Serving, came]);
-            let expected = [Action::AwaitServing, Action::BringAddresses];
+            let actions = actions_of(Operation::Start, &[starting, Event::Serving, came]);
+            let expected = [Action::AwaitServing, Action::SetAddresses];
             assert_eq!(actions[1..3], expected);
             assert_eq!(last(&actions), Verdict::Success);
         }
     }
 
     #[test]
-    fn a_monitor_of_a_server_that_is_there_asks_once_and_touches_nothing() {
+    fn monitor_of_a_running_server_only_queries_it() {
         for (server, code) in [
             (Server::Serving, 0),
             (Server::Silent, 1),
             (Server::Starting, 1),
             (Server::Stopping, 1),
         ] {
-            let actions = play(Operation::Monitor, &[Event::Server(server)]);
+            let actions = actions_of(Operation::Monitor, &[Event::Server(server)]);
             assert_eq!(actions.len(), 2);
             assert_eq!(last(&actions).code(), code, "{server:?}");
         }
     }
 
     /// Returns any event that can result from an action.
-    fn some_event(random: &mut fastrand::Rng, action: &Action) -> Event {
+    fn random_event(random: &mut fastrand::Rng, action: &Action) -> Event {
         let servers = [
             Server::Absent,
             Server::Starting,
@@ -628,23 +627,23 @@ mod tests {
             return failed();
         }
         match action {
-            Action::AskServer => Event::Server(servers[random.usize(..servers.len())]),
+            Action::QueryServer => Event::Server(servers[random.usize(..servers.len())]),
             Action::ReadLabel if random.bool() => Event::Label(Label::Exported),
             Action::ReadLabel => Event::Label(Label::InUse {
                 by_this_host: random.bool(),
                 host_name: random.bool().then(|| "left".to_owned()),
                 is_watched: random.bool(),
             }),
-            Action::AskCluster { .. } => Event::Peer(peers[random.usize(..peers.len())]),
+            Action::QueryCluster { .. } => Event::Peer(peers[random.usize(..peers.len())]),
             Action::Spawn(_) => Event::Started,
             Action::AwaitClaim if random.bool() => Event::Claimed,
             Action::AwaitClaim | Action::AwaitServing => Event::Serving,
-            Action::BringAddresses => Event::Brought,
+            Action::SetAddresses => Event::AddressesSet,
             Action::Settle => Event::Settled,
             Action::WithdrawAddresses => Event::Withdrawn,
             Action::Export | Action::Kill => Event::Ended,
             Action::AwaitRelease => Event::Released,
-            Action::Answer(_) => unreachable!("a verdict has no event"),
+            Action::Finish(_) => unreachable!("a verdict has no event"),
         }
     }
 
@@ -652,7 +651,7 @@ mod tests {
     /// set only for a server that has the pool, and removed at least once if it fails to serve. A stop succeeds only
     /// when no process here has the pool and no request to it is active.
     #[test]
-    fn whatever_happens_the_invariants_hold() {
+    fn invariants_hold_for_random_events() {
         const STEPS_MAX: usize = 12;
         for seed in 0..20_000 {
             let mut random = fastrand::Rng::with_seed(seed);
@@ -666,10 +665,10 @@ mod tests {
             let mut has_claimed = false;
             let mut steps = 0;
             let verdict = loop {
-                if let Action::Answer(verdict) = action {
+                if let Action::Finish(verdict) = action {
                     break verdict;
                 }
-                let event = some_event(&mut random, &action);
+                let event = random_event(&mut random, &action);
                 match (&action, &event) {
                     (Action::Spawn(grant), _) => {
                         assert_eq!(grant.pool(), &pool(), "seed {seed}");
@@ -682,7 +681,7 @@ mod tests {
                         may_have_requests &= *came != Event::Released;
                     }
                     (_, Event::Claimed | Event::Serving) => has_claimed = true,
-                    (Action::BringAddresses, _) => {
+                    (Action::SetAddresses, _) => {
                         assert!(has_claimed, "seed {seed}");
                         has_brought = true;
                     }

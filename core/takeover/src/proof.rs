@@ -105,7 +105,7 @@ pub enum Refusal {
     #[error(
         "{owner} is a member of the cluster and did not export {pool}: stop it there first, or power {owner} off"
     )]
-    OwnerLives {
+    OwnerAlive {
         /// The pool.
         pool: PoolName,
         /// The current owner.
@@ -167,7 +167,7 @@ pub fn judge(evidence: &Evidence) -> Result<Grant, Refusal> {
         (Peer::Fenced, Some(head)) => grant(Basis::Fenced { head }),
         (Peer::Stopped, Some(head)) => grant(Basis::Stopped { head }),
         _ if *is_watched => grant(Basis::Watched),
-        (Peer::Member | Peer::Stopped, _) => Err(Refusal::OwnerLives {
+        (Peer::Member | Peer::Stopped, _) => Err(Refusal::OwnerAlive {
             pool: pool(),
             owner: owner(),
         }),
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn every_combination_of_label_and_peer_is_decided() {
+    fn every_label_and_peer_combination_is_decided() {
         let left = || "left".parse::<HeadName>().expect("a good name");
         let fenced = || Basis::Fenced { head: left() };
         let named = Some("left");
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn the_watch_is_left_out_only_with_proof_in_hand() {
+    fn multihost_wait_is_skipped_only_with_proof() {
         for (label, owner, may_skip) in [
             (Label::Exported, Peer::Unknown, true),
             (in_use(false, Some("left"), true), Peer::Fenced, true),
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_what_to_do() {
+    fn refusal_includes_advice() {
         let refusal = judge(&evidence(in_use(false, Some("left"), false), Peer::Lost));
         let text = refusal.expect_err("no proof").to_string();
         assert!(text.contains("stonith_admin --confirm left"), "{text}");

@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_as_people_write_them() {
+    fn sizes_parse_in_common_notations() {
         for (text, bytes) in [
             ("0", 0),
             ("512", 512),
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn an_extent_that_overflows_fits_nowhere() {
+    fn overflowing_extent_fits_no_device() {
         assert!(!Extent::new(u64::MAX, 2).fits(u64::MAX));
         assert!(Extent::new(4096, 0).fits(4096));
     }

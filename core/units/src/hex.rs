@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_come_back_and_what_is_no_hex_is_refused() {
+    fn hex_round_trips_and_invalid_digits_are_refused() {
         assert_eq!(encode(&[0, 0xff, 0x1a]), "00ff1a");
         assert_eq!(decode("00fF1a"), Some(vec![0, 0xff, 0x1a]));
         assert_eq!(decode(""), Some(Vec::new()));

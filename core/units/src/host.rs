@@ -34,7 +34,7 @@ impl HostId {
     }
 
     /// The host id for `pool` on this host.
-    pub fn of_this_machine(pool: &str) -> Self {
+    pub fn of_this_host(pool: &str) -> Self {
         let machine = ["/etc/machine-id", "/etc/hostid", "/etc/hostname"]
             .iter()
             .find_map(|path| {
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn host_ids_differ_by_machine_and_by_pool_and_stay_what_they_are() {
+    fn host_ids_are_stable_and_differ_by_host_and_pool() {
         let one = HostId::derive("abc", "tank");
         assert_eq!(one, HostId::derive("abc\n", "tank"));
         assert_ne!(one, HostId::derive("abd", "tank"));
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_read_as_it_is_written() {
+    fn host_id_round_trips_its_text() {
         let one = HostId::derive("abc", "tank");
         assert_eq!(format!("{:08x}", one.0).parse(), Ok(one));
         assert_eq!(format!("0x{:x}", one.0).parse(), Ok(one));

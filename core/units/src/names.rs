@@ -285,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_only_begins_alike_is_not_below() {
+    fn name_with_a_common_prefix_is_not_a_child() {
         let name = |text: &str| text.parse::<VolumeName>().expect("a name");
         let at = name("tank/a");
         assert!(at.is_at_or_below(&at) && name("tank/a/b").is_at_or_below(&at));
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_year_has_twelve_months() {
+    fn iscsi_name_with_month_13_is_refused() {
         for (name, expected) in [
             ("iqn.2026-00.org.example:a", true),
             ("iqn.2026-01.org.example:a", false),

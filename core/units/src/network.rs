@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn networks_are_read_and_cleared_of_host_bits() {
+    fn networks_parse_and_host_bits_are_cleared() {
         for (text, shown) in [
             ("10.1.2.3/8", "10.0.0.0/8"),
             ("192.0.2.7", "192.0.2.7/32"),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_inside_by_their_prefix_only() {
+    fn network_membership_uses_only_the_prefix() {
         for (network, inside, outside) in [
             ("10.0.0.0/8", "10.200.3.4", "11.0.0.1"),
             ("10.0.0.0/24", "10.0.0.255", "10.0.1.0"),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use lab::arguments::LabsFolder;
+use lab::arguments::LabsDirectory;
 use units::PoolName;
 
 use drill_verdict::{Clients, Drill};
@@ -48,7 +48,7 @@ pub struct DrillArgs {
     pub pool: Option<PoolName>,
     /// Where labs are.
     #[command(flatten)]
-    pub labs: LabsFolder,
+    pub labs: LabsDirectory,
     /// Also write the output of --json to a file
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,

@@ -19,7 +19,7 @@ pub(crate) const PYTHON: &str = "/usr/bin/python3";
 /// Time until the client must have terminated after its input was closed.
 const END_LIMIT: Duration = Duration::from_secs(10);
 /// Interval between two checks whether it has terminated.
-const END_LOOK: Duration = Duration::from_millis(20);
+const END_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The files of the Python package `proof` that every client consists of.
 const FILES: Files = carried![
@@ -192,7 +192,7 @@ impl Drop for Client {
                 let _ = self.process.wait();
                 return;
             }
-            std::thread::sleep(END_LOOK);
+            std::thread::sleep(END_POLL_INTERVAL);
         }
     }
 }
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_carried_client_is_complete() {
+    fn embedded_client_is_complete() {
         let files = unpack().expect("unpacked");
         let output = Command::new(PYTHON)
             .args(["-m", "proof.drill", "--help"])

@@ -1,7 +1,7 @@
 //! Events of the clients: lines of JSON (`proof/drill/events.py`), collected into the state that a
 //! verdict needs.
 
-use drill_verdict::Moment;
+use drill_verdict::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
@@ -16,21 +16,21 @@ pub enum Event {
     /// All initiators work.
     Ready {
         /// When.
-        at: Moment,
+        at: Timestamp,
     },
     /// The client is alive.
     Tick {
         /// When.
-        at: Moment,
+        at: Timestamp,
         /// Replies so far, by initiator.
         answers: BTreeMap<String, u64>,
         /// The last reply of each.
-        last: BTreeMap<String, Moment>,
+        last: BTreeMap<String, Timestamp>,
     },
     /// A path came up, was lost, or does not come up.
     Path {
         /// When.
-        at: Moment,
+        at: Timestamp,
         /// The initiator.
         initiator: String,
         /// Which.
@@ -49,14 +49,14 @@ pub enum Event {
         /// The initiator.
         initiator: String,
         /// The last reply before it.
-        from: Moment,
+        from: Timestamp,
         /// The first one after it.
-        to: Moment,
+        to: Timestamp,
     },
     /// A request took long.
     Slow {
         /// When it was answered.
-        at: Moment,
+        at: Timestamp,
         /// The initiator.
         initiator: String,
         /// From its first transmission to the reply, in seconds.
@@ -65,7 +65,7 @@ pub enum Event {
     /// A request was answered with an error that an application sees.
     Error {
         /// When.
-        at: Moment,
+        at: Timestamp,
         /// The initiator.
         initiator: String,
         /// The request.
@@ -83,7 +83,7 @@ pub enum Event {
     /// All data was read back.
     Verified {
         /// When.
-        at: Moment,
+        at: Timestamp,
         /// The counts since the start, by initiator.
         #[serde(flatten)]
         initiators: BTreeMap<String, Counts>,
@@ -91,7 +91,7 @@ pub enum Event {
     /// The client terminates.
     Ended {
         /// When.
-        at: Moment,
+        at: Timestamp,
     },
 }
 
@@ -114,13 +114,13 @@ pub struct Counts {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClientEvents {
     /// The timestamp of the newest line.
-    pub heard: Option<Moment>,
+    pub heard: Option<Timestamp>,
     /// Whether the initiators have begun to work.
     pub is_ready: bool,
     /// The last reply of each initiator.
-    pub last_answer: BTreeMap<String, Moment>,
+    pub last_answer: BTreeMap<String, Timestamp>,
     /// Silences that ended, by initiator.
-    pub gaps: Vec<(String, Moment, Moment)>,
+    pub gaps: Vec<(String, Timestamp, Timestamp)>,
     /// The slowest request, in seconds.
     pub slowest_s: f64,
     /// Errors that an application saw.
@@ -136,7 +136,7 @@ pub struct ClientEvents {
     /// Paths that were lost.
     pub lost_paths: u32,
     /// The newest counts of a verification, with their timestamp.
-    pub verified: Option<(Moment, BTreeMap<String, Counts>)>,
+    pub verified: Option<(Timestamp, BTreeMap<String, Counts>)>,
     /// Whether the client has ended.
     pub ended: bool,
 }
@@ -212,14 +212,14 @@ impl ClientEvents {
         };
     }
 
-    /// Whether every initiator has received a reply after `moment`.
-    pub fn all_answered_since(&self, moment: Moment) -> bool {
-        !self.last_answer.is_empty() && self.last_answer.values().all(|last| *last > moment)
+    /// Whether every initiator has received a reply after `timestamp`.
+    pub fn all_responded_since(&self, timestamp: Timestamp) -> bool {
+        !self.last_answer.is_empty() && self.last_answer.values().all(|last| *last > timestamp)
     }
 
     /// Whether every initiator has been through a pause that began with the fault.
-    pub fn has_passed(&self, fault: Moment) -> bool {
-        let begun = Moment(fault.0 + BEGINS_WITHIN_S);
+    pub fn has_passed(&self, fault: Timestamp) -> bool {
+        let begun = Timestamp(fault.0 + BEGINS_WITHIN_S);
         let passed = |initiator: &String| {
             let mut gaps = self.gaps.iter();
             gaps.any(|(whose, from, to)| whose == initiator && *from <= begun && *to > begun)
@@ -228,9 +228,9 @@ impl ClientEvents {
     }
 
     /// The longest silence of each initiator that ended after `fault`, or lasts still.
-    pub fn pauses(&self, fault: Moment) -> BTreeMap<String, Pause> {
+    pub fn pauses(&self, fault: Timestamp) -> BTreeMap<String, Pause> {
         let mut pauses: BTreeMap<String, Pause> = BTreeMap::new();
-        let mut add = |initiator: &str, from: Moment, to: Moment| {
+        let mut add = |initiator: &str, from: Timestamp, to: Timestamp| {
             let longest = pauses.entry(initiator.to_owned()).or_default();
             if to.since(from) > longest.seconds {
                 *longest = Pause {
@@ -255,7 +255,7 @@ pub struct Pause {
     /// How long.
     pub seconds: f64,
     /// The first reply after it; for a pause that still lasts, the time of the last event.
-    pub until: Option<Moment>,
+    pub until: Option<Timestamp>,
 }
 
 #[cfg(test)]
@@ -281,26 +281,26 @@ mod tests {
     ];
 
     #[test]
-    fn pauses_are_those_that_end_after_the_fault() {
+    fn pauses_that_end_after_the_fault_are_counted() {
         let seen = told(LINES);
-        let pauses = seen.pauses(Moment(20.4));
-        assert_eq!(pauses["iscsi"].until, Some(Moment(21.5)));
+        let pauses = seen.pauses(Timestamp(20.4));
+        assert_eq!(pauses["iscsi"].until, Some(Timestamp(21.5)));
         assert!((pauses["iscsi"].seconds - 1.0).abs() < 1e-9);
         assert!((seen.slowest_s - 1.25).abs() < 1e-9);
         assert_eq!((seen.lost_paths, seen.refused_logins), (1, 1));
-        assert!(!seen.all_answered_since(Moment(20.0)), "nbd has not");
+        assert!(!seen.all_responded_since(Timestamp(20.0)), "nbd has not");
     }
 
     #[test]
-    fn a_silence_that_lasts_is_a_pause() {
+    fn ongoing_silence_is_a_pause() {
         let mut seen = told(LINES);
         let tick = r#"{"event":"tick","at":30.0,"answers":{},"last":{"iscsi":29.9,"nbd":19.9}}"#;
         seen.take(serde_json::from_str(tick).expect("a tick"));
-        assert!((seen.pauses(Moment(20.4))["nbd"].seconds - 10.1).abs() < 1e-9);
+        assert!((seen.pauses(Timestamp(20.4))["nbd"].seconds - 10.1).abs() < 1e-9);
     }
 
     #[test]
-    fn errors_and_lost_writes_are_kept_with_their_words() {
+    fn errors_and_lost_writes_keep_their_messages() {
         let seen = told(&[
             r#"{"event":"error","at":1.0,"initiator":"nbd","path":"p","what":"write","words":"errno 5"}"#,
             r#"{"event":"violation","at":1.0,"initiator":"nbd","words":"lost: sector 7"}"#,

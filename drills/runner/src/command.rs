@@ -25,7 +25,7 @@ pub fn run(args: &DrillArgs, out: Printer) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let options = options(args)?;
-    leave_nothing(&options.lab)?;
+    clean_up(&options.lab)?;
     out.progress(&format!("seed {}", options.seed));
     let mut tell = |what: Progress<'_>| match what {
         Progress::Lab(line) => out.progress(line),
@@ -35,7 +35,7 @@ pub fn run(args: &DrillArgs, out: Printer) -> Result<ExitCode, Failure> {
     let report = match crate::run(&options, &mut tell) {
         Ok(report) => report,
         Err(DrillError::Lab(LabError::Missing(missing))) => {
-            return lab::command::tell_missing("skipped: ", &missing, out);
+            return lab::command::report_missing("skipped: ", &missing, out);
         }
         Err(error) => return Err(failure(&error)),
     };
@@ -87,7 +87,7 @@ fn options(args: &DrillArgs) -> Result<Options, Failure> {
 const LAB_PREFIX: &str = "drill-";
 
 /// Stops the lab also when this process is terminated, and first the labs of drills that were killed.
-fn leave_nothing(lab: &UpOptions) -> Result<(), Failure> {
+fn clean_up(lab: &UpOptions) -> Result<(), Failure> {
     for name in Lab::names(&lab.base) {
         let process = name
             .strip_prefix(LAB_PREFIX)

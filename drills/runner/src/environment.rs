@@ -7,37 +7,37 @@ use std::time::{Duration, Instant};
 
 use appliance::render::{address_id, pool_id};
 use cluster::process::Invocation;
-use lab::{ClusterState, Lab, Power, Who};
+use lab::{ClusterState, Lab, Node, Power};
 use units::{HeadName, PoolName};
 
-use crate::beside::Beside;
 use crate::client::{Client, Pace};
 use crate::damaged::Damage;
 use crate::error::DrillError;
 use crate::exhausted::Exhausted;
 use crate::health;
+use crate::other_pools::OtherPools;
 use crate::watch::Watch;
 use crate::workload::{
-    BEGIN_LIMIT, bulkhead, client_log, disks, files, not_served, path_count, put_to_work,
-    serving_head,
+    START_LIMIT, bulkhead, client_log, disks, files, not_served, path_count, serving_head,
+    start_workload,
 };
-use drill_verdict::{Clients, LogClock, Mark, Moment, Resources, marks};
+use drill_verdict::{Clients, LogClock, Mark, Resources, Timestamp, marks};
 
 /// How long the lab may take to be well again between two drills: heads boot and resilver.
 const SETTLE_LIMIT: Duration = Duration::from_secs(240);
 /// When it is not well by itself after so long, old failures are forgotten, as an operator would.
-const FORGIVE_AFTER: Duration = Duration::from_secs(20);
+const CLEAR_FAILURES_AFTER: Duration = Duration::from_secs(20);
 /// Interval between two queries of the cluster. Each costs processor time.
-const LOOK: Duration = Duration::from_millis(300);
+const POLL_INTERVAL: Duration = Duration::from_millis(300);
 /// Every initiator must have received a reply within this time, in seconds, before the next fault.
 const FRESH_S: f64 = 0.5;
 /// How much of a log is read after a fault, in bytes.
 const LOG_BYTES_MAX: u64 = 8 << 20;
 
 /// Where pool servers keep their logs on heads.
-const STATE_FOLDER: &str = "/var/lib/bulkhead";
+const STATE_DIRECTORY: &str = "/var/lib/bulkhead";
 /// The directory with the names of the legs on the active head, with a subdirectory for each pool.
-const LEGS_FOLDER: &str = "/run/bulkhead/legs";
+const LEGS_DIRECTORY: &str = "/run/bulkhead/legs";
 
 /// Logs of a head that show a takeover.
 const LOGS: [&str; 3] = [
@@ -57,7 +57,7 @@ pub struct Environment {
     /// The watch over the pool's disks.
     pub watch: Watch,
     /// The other pools of the appliance that clients reach.
-    pub beside: Vec<Beside>,
+    pub other_pools: Vec<OtherPools>,
     /// A head without memory, while there is one.
     pub exhausted: Option<Exhausted>,
     /// The blocks that a round damages.
@@ -80,16 +80,16 @@ impl Environment {
     ) -> Result<Self, DrillError> {
         let state = lab.wait_complete(SETTLE_LIMIT)?;
         let head = serving_head(&state, &pool).ok_or_else(|| not_served(&pool))?;
-        let mut beside = begin_beside(&lab, &state, &pool, clients, seed)?;
+        let mut other_pools = begin_other_pools(&lab, &state, &pool, clients, seed)?;
         let usual = Pace::Usual;
         let (mut client, watch) =
-            put_to_work(&lab, &pool, &head, more_volumes, clients, usual, seed)?;
-        if !client.listen_until(BEGIN_LIMIT, |seen| seen.is_ready)? {
+            start_workload(&lab, &pool, &head, more_volumes, clients, usual, seed)?;
+        if !client.listen_until(START_LIMIT, |seen| seen.is_ready)? {
             let words = std::fs::read_to_string(client_log(&lab, &pool)).unwrap_or_default();
             let message = format!("it does not begin: {:?} {words}", client.seen.refusals);
             return Err(DrillError::Client(message));
         }
-        for other in &mut beside {
+        for other in &mut other_pools {
             other.wait_ready()?;
         }
         Ok(Self {
@@ -98,7 +98,7 @@ impl Environment {
             pool,
             client,
             watch,
-            beside,
+            other_pools,
             exhausted: None,
             damage: None,
         })
@@ -127,7 +127,7 @@ impl Environment {
             let disks = self.disks(head).into_iter();
             return disks.map(|(name, _)| name).collect();
         }
-        let folder = Path::new(LEGS_FOLDER).join(self.pool.as_str());
+        let folder = Path::new(LEGS_DIRECTORY).join(self.pool.as_str());
         let own = pool.all_legs().filter(|leg| leg.head == *head);
         let own = own.filter_map(|leg| appliance.own_disk(leg));
         own.map(|disk| folder.join(disk.number.to_string()))
@@ -164,17 +164,17 @@ impl Environment {
     }
 
     fn pool_log_path(&self, head: &HeadName) -> PathBuf {
-        let path = format!("{STATE_FOLDER}/{}.log", self.pool);
+        let path = format!("{STATE_DIRECTORY}/{}.log", self.pool);
         self.lab.file_of(head, &path)
     }
 
     /// The log of the pool's servers on a head.
     pub fn pool_log(&self, head: &HeadName) -> String {
-        text_since(&self.pool_log_path(head), 0)
+        log_since(&self.pool_log_path(head), 0)
     }
 
     /// Truncates that log. Only while the head has no power.
-    pub fn forget_pool_log(&self, head: &HeadName) {
+    pub fn remove_pool_log(&self, head: &HeadName) {
         // None is as good.
         let _ = std::fs::remove_file(self.pool_log_path(head));
     }
@@ -199,13 +199,13 @@ impl Environment {
         is_so: impl Fn(&Self) -> bool,
     ) -> Result<bool, DrillError> {
         /// Interval between two checks.
-        const LOOK: Duration = Duration::from_millis(200);
-        let deadline = Moment::now().after(limit);
+        const POLL_INTERVAL: Duration = Duration::from_millis(200);
+        let deadline = Timestamp::now().after(limit);
         while !is_so(self) {
-            if Moment::now() > deadline {
+            if Timestamp::now() > deadline {
                 return Ok(false);
             }
-            self.client.listen(LOOK)?;
+            self.client.listen(POLL_INTERVAL)?;
         }
         Ok(true)
     }
@@ -221,13 +221,13 @@ impl Environment {
         let mut forgiven = Instant::now();
         let mut is_forgiven = false;
         loop {
-            self.client.listen(LOOK)?;
-            let why = match self.unwell()? {
+            self.client.listen(POLL_INTERVAL)?;
+            let why = match self.unhealthy()? {
                 Ok(head) if is_forgiven => return Ok(head),
                 Ok(_) => {
                     // Failures that earlier drills were about must not keep the pool away from a head. Only now:
                     // the tools wait for heads that are still booting.
-                    self.forgive();
+                    self.clear_failures();
                     is_forgiven = true;
                     continue;
                 }
@@ -239,8 +239,8 @@ impl Environment {
                     why,
                 });
             }
-            if forgiven.elapsed() > FORGIVE_AFTER {
-                self.forgive();
+            if forgiven.elapsed() > CLEAR_FAILURES_AFTER {
+                self.clear_failures();
                 forgiven = Instant::now();
             }
         }
@@ -257,7 +257,7 @@ impl Environment {
     }
 
     /// The head that serves the pool, or the reason why the lab is not well.
-    fn unwell(&mut self) -> Result<Result<HeadName, String>, DrillError> {
+    fn unhealthy(&mut self) -> Result<Result<HeadName, String>, DrillError> {
         let state = self.lab.state()?;
         for (head, state) in state.heads {
             if state.frozen {
@@ -279,7 +279,7 @@ impl Environment {
         }
         let mut serving: BTreeSet<Option<HeadName>> = BTreeSet::new();
         for head in self.lab.heads() {
-            let Some(state) = self.lab.cluster_as_seen_by(&head)? else {
+            let Some(state) = self.lab.cluster_view_of(&head)? else {
                 return Ok(Err(format!("Pacemaker does not respond on {head}")));
             };
             if !state.is_complete(self.lab.appliance()) {
@@ -290,20 +290,20 @@ impl Environment {
         // The commands above may have taken longer than `FRESH_S`.
         self.client.listen(Duration::ZERO)?;
         let seen = &self.client.seen;
-        let fresh = Moment(Moment::now().0 - FRESH_S);
-        if !seen.all_answered_since(fresh) {
+        let fresh = Timestamp(Timestamp::now().0 - FRESH_S);
+        if !seen.all_responded_since(fresh) {
             return Ok(Err(format!("clients wait: {:?}", seen.refusals)));
         }
         if seen.paths_up.len() < self.path_count {
             return Ok(Err(format!("only these paths are up: {:?}", seen.paths_up)));
         }
-        for beside in &mut self.beside {
-            if let Some(why) = beside.unwell(fresh)? {
+        for other_pools in &mut self.other_pools {
+            if let Some(why) = other_pools.unhealthy(fresh)? {
                 return Ok(Err(why));
             }
         }
         match serving.pop_first() {
-            Some(Some(head)) if serving.is_empty() => match self.devices_unwell(&head) {
+            Some(Some(head)) if serving.is_empty() => match self.unhealthy_devices(&head) {
                 Some(why) => Ok(Err(why)),
                 None => Ok(Ok(head)),
             },
@@ -315,7 +315,7 @@ impl Environment {
 
     /// The reason why devices of the pool, which `head` serves, are not well: after the fault of an earlier round a
     /// device may still be out of date.
-    pub fn devices_unwell(&self, head: &HeadName) -> Option<String> {
+    pub fn unhealthy_devices(&self, head: &HeadName) -> Option<String> {
         let status = ["pool", "status", self.pool.as_str(), "--json"];
         let complaint = match self.bulkhead(head, &status) {
             Ok(status) => health::complaint(&status),
@@ -346,20 +346,20 @@ impl Environment {
         };
         let ask = ["--quiet", "--status", head.as_str()];
         let ask = Invocation::new("crmadmin", &ask);
-        let output = self.lab.exec(&Who::Head(head.clone()), &ask)?;
+        let output = self.lab.exec(&Node::Head(head.clone()), &ask)?;
         let words = output.text() + &String::from_utf8_lossy(&output.stderr);
         let is_idle = words.contains("S_IDLE");
         Ok((!is_idle).then(|| format!("{head} decides, and is busy: {}", words.trim())))
     }
 
     /// Forgets failures of resources, of fence devices and of disks, as an operator does after a repair.
-    pub fn forgive(&self) {
+    pub fn clear_failures(&self) {
         if let Ok(Some(head)) = self.serving() {
             // One that fails still is found when the lab does not settle.
             let _ = self.bulkhead(&head, &["pool", "clear", self.pool.as_str()]);
         }
         for head in self.lab.heads() {
-            let who = Who::Head(head);
+            let who = Node::Head(head);
             let cleanup = self.lab.must(&who, "crm_resource", &["--cleanup"]);
             let history = ["--cleanup", "--history", "*"];
             // A failure here shows again when the lab does not settle.
@@ -374,8 +374,8 @@ impl Environment {
     /// # Errors
     ///
     /// The lab does not respond.
-    pub fn log_ends(&self) -> Result<LogEnds, DrillError> {
-        let heads = self.lab.head_machines()?.into_iter();
+    pub fn log_lengths(&self) -> Result<LogLengths, DrillError> {
+        let heads = self.lab.head_nodes()?.into_iter();
         let logs = heads.flat_map(|head| {
             let path = |path| self.lab.file_of(&head, path);
             LOGS.map(|log| (head.clone(), path(log)))
@@ -384,7 +384,7 @@ impl Environment {
             let end = std::fs::metadata(&path).map_or(0, |meta| meta.len());
             ((head, path), end)
         });
-        Ok(LogEnds(ends.collect()))
+        Ok(LogLengths(ends.collect()))
     }
 
     /// The heads were set up with another file: the watch follows the disks of that file from now
@@ -404,11 +404,11 @@ impl Environment {
 
     /// Returns the steps after `fault` that the logs of `heads` recorded since `ends`, and the
     /// heads that were powered off.
-    pub fn told_since(
+    pub fn reported_since(
         &self,
-        ends: &LogEnds,
+        ends: &LogLengths,
         heads: &[HeadName],
-        fault: Moment,
+        fault: Timestamp,
     ) -> (Vec<Mark>, Vec<HeadName>) {
         let resources = Resources {
             pool: pool_id(&self.pool),
@@ -422,7 +422,7 @@ impl Environment {
         let mut steps = Vec::new();
         let mut fenced = BTreeSet::new();
         for ((head, path), end) in &ends.0 {
-            let text = text_since(path, *end);
+            let text = log_since(path, *end);
             fenced.extend(drill_verdict::fenced(&text));
             if heads.contains(head) {
                 steps.extend(marks(&text, &resources, &clock, fault));
@@ -447,11 +447,11 @@ impl Environment {
 }
 
 /// Lengths of the logs at one time.
-pub struct LogEnds(BTreeMap<(HeadName, PathBuf), u64>);
+pub struct LogLengths(BTreeMap<(HeadName, PathBuf), u64>);
 
 /// Returns the text that was appended to a log. A log that was replaced by a shorter one is read
 /// from its start.
-fn text_since(path: &PathBuf, end: u64) -> String {
+fn log_since(path: &PathBuf, end: u64) -> String {
     let read = || {
         let mut file = std::fs::File::open(path)?;
         let length = file.metadata()?.len();
@@ -465,25 +465,25 @@ fn text_since(path: &PathBuf, end: u64) -> String {
 }
 
 /// The other pools that can be taken over and that clients reach.
-fn beside_of(appliance: &appliance::Appliance, pool: &PoolName) -> Vec<PoolName> {
+fn other_pools_of(appliance: &appliance::Appliance, pool: &PoolName) -> Vec<PoolName> {
     let others = appliance.pools.iter().filter(|(name, _)| *name != pool);
     let others = others.filter(|(_, other)| !other.addresses.is_empty());
     others.map(|(name, _)| name.clone()).collect()
 }
 
 /// Puts clients of the other pools to work, all at a time: each pool has a server of its own.
-fn begin_beside(
+fn begin_other_pools(
     lab: &Lab,
     state: &ClusterState,
     pool: &PoolName,
     clients: Clients,
     seed: u64,
-) -> Result<Vec<Beside>, DrillError> {
+) -> Result<Vec<OtherPools>, DrillError> {
     let begin = |other: PoolName| {
         let head = serving_head(state, &other).ok_or_else(|| not_served(&other))?;
-        Beside::begin(lab, &other, &head, clients, seed)
+        OtherPools::begin(lab, &other, &head, clients, seed)
     };
-    let others = beside_of(lab.appliance(), pool);
+    let others = other_pools_of(lab.appliance(), pool);
     std::thread::scope(|scope| {
         let begun: Vec<_> = others
             .into_iter()

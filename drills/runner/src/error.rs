@@ -1,6 +1,6 @@
 //! Reasons why drills cannot continue. A broken promise is a finding, not an error.
 
-use cluster::{HandOverError, MachineError};
+use cluster::{HandOverError, HostError};
 use lab::LabError;
 use units::HeadName;
 
@@ -20,7 +20,7 @@ pub enum DrillError {
         step: String,
         /// Why it failed.
         #[source]
-        source: MachineError,
+        source: HostError,
     },
     /// A step of the guide was refused.
     #[error("{step} on {head}: {words}")]
@@ -65,7 +65,7 @@ impl DrillError {
     }
 
     /// A command that failed, for `map_err`.
-    pub(crate) fn step(step: impl Into<String>) -> impl FnOnce(MachineError) -> Self {
+    pub(crate) fn step(step: impl Into<String>) -> impl FnOnce(HostError) -> Self {
         let step = step.into();
         move |source| Self::Step { step, source }
     }

@@ -1,6 +1,6 @@
 //! A fault that was made, and its record in the round.
 
-use drill_verdict::{Act, Moment};
+use drill_verdict::{Act, Timestamp};
 use units::HeadName;
 
 /// A fault that was made.
@@ -9,9 +9,9 @@ pub struct Fault {
     /// The fault, in words.
     pub words: String,
     /// When it began.
-    pub at: Moment,
+    pub at: Timestamp,
     /// The time of the last action that the appliance needs: a confirmation, power.
-    pub acted_at: Moment,
+    pub acted_at: Timestamp,
     /// The head that it struck as a whole.
     pub victim: Option<HeadName>,
     /// The lender of the legs that it struck.
@@ -24,7 +24,7 @@ pub struct Fault {
 
 impl Fault {
     pub fn begin(words: impl Into<String>) -> Self {
-        let at = Moment::now();
+        let at = Timestamp::now();
         Self {
             words: words.into(),
             at,

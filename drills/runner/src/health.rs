@@ -66,13 +66,13 @@ pub fn complaint(status: &str) -> Option<String> {
 /// The reason why the legs of a pool or the members with its record are not well, by `bulkhead status`; `None` if all
 /// are well.
 pub fn complaint_of_legs(status: &str) -> Option<String> {
-    const SIGNS: [&str; 4] = [
+    const STALE_MARKERS: [&str; 4] = [
         "is missing all writes",
         "does not answer",
         "is not this pool's",
         "put on record",
     ];
-    let has_sign = |line: &&str| SIGNS.iter().any(|sign| line.contains(sign));
+    let has_sign = |line: &&str| STALE_MARKERS.iter().any(|sign| line.contains(sign));
     let found = status.lines().find(has_sign)?;
     Some(found.trim().to_owned())
 }
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_is_whole_when_every_device_is_and_nothing_is_copied() {
+    fn pool_is_healthy_when_all_devices_are_and_no_resilver_runs() {
         let ended = r#"{"function":"resilver","state":"finished"}"#;
         let scrub = r#"{"function":"scrub","state":"running"}"#;
         for scan in ["null", ended, scrub] {
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leg_that_lacks_something_and_a_silent_member_are_complaints() {
+    fn stale_leg_and_silent_member_are_reported() {
         let told = |line: &str| complaint_of_legs(&format!("pool tank\n  {line}\nall is served\n"));
         assert_eq!(told("legs left:bay1, right:bay1"), None);
         for line in [
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_is_behind_when_each_of_its_legs_is() {
+    fn head_is_stale_when_all_its_legs_are() {
         let are_stale = |states: [&str; 2]| {
             let [one, other] = states;
             let text = format!(
@@ -165,14 +165,14 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_says_that_it_is_suspended() {
+    fn suspended_pool_is_detected() {
         let text = status("UNAVAIL", "null");
         assert!(!is_suspended(&text));
         assert!(is_suspended(&text.replace("false", "true")));
     }
 
     #[test]
-    fn a_device_that_stays_out_is_found_among_the_events_of_the_round() {
+    fn device_left_out_is_found_in_events_of_round() {
         let events = r#"[{"number":1,"at_ms":70,"kind":"stays_out","device":"/a","message":"x"},
             {"number":2,"at_ms":90,"kind":"returned","device":"/a","message":"x"}]"#;
         assert!(stays_out(events, 70));

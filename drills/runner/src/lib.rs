@@ -2,14 +2,13 @@
 //! effects that the clients saw, against the published promises.
 //!
 //! `faults` injects and undoes the faults, `run` performs the drills round by round in an `environment`: a lab, the
-//! active clients (`workload`, `client`, `kinds`), and the watch over the disks. `beside` holds the other pools of the
+//! active clients (`workload`, `client`, `kinds`), and the watch over the disks. `other_pools` holds the other pools of the
 //! appliance with clients of their own. `third` writes the files of the drill that adds a head. `arguments` and
 //! `command` are `bulkhead drill`. The verdict is crate `drill-verdict`.
 
 #![forbid(unsafe_code)]
 
 pub mod arguments;
-mod beside;
 mod client;
 mod client_events;
 pub mod command;
@@ -22,6 +21,7 @@ mod fault;
 mod faults;
 mod health;
 mod kinds;
+mod other_pools;
 mod run;
 mod third;
 mod watch;

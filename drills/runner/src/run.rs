@@ -8,15 +8,15 @@ use lab::{Lab, LabError, UpOptions};
 use units::{HeadName, PoolName};
 
 use crate::client_events::ClientEvents;
-use crate::environment::{Environment, LogEnds};
+use crate::environment::{Environment, LogLengths};
 use crate::error::DrillError;
 use crate::fault::Fault;
 use crate::faults::{joining, possible, prepare, strike, undo};
 use crate::third;
 use crate::workload::serving_head;
 use drill_verdict::{
-    BesideRound, Clients, Drill, DrillReport, JudgedRound, Kind, Mark, Moment, Promise, Report,
-    Round, Step, merge,
+    Clients, Drill, DrillReport, JudgedRound, Kind, Mark, OtherPoolRound, Promise, Report, Round,
+    Step, Timestamp, merge,
 };
 
 /// The fault comes at a random time after the environment has settled, between these bounds.
@@ -91,7 +91,7 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(Progress<'_>)) -> Result<Repo
     let drills = options.drills.iter().copied();
     let (own, shared): (Vec<Drill>, Vec<Drill>) = drills.partition(|drill| drill.has_own_labs());
     if !shared.is_empty() {
-        in_one_lab(options, &shared, &mut report, tell)?;
+        in_shared_lab(options, &shared, &mut report, tell)?;
     }
     for drill in own {
         let told = in_own_labs(options, drill, &appliance, report.promise, tell)?;
@@ -101,7 +101,7 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(Progress<'_>)) -> Result<Repo
 }
 
 /// Drills that leave the lab as it was.
-fn in_one_lab(
+fn in_shared_lab(
     options: &Options,
     drills: &[Drill],
     report: &mut Report,
@@ -329,13 +329,13 @@ fn one_round(
         environment.client.listen(WARM_UP)?;
     }
     environment.client.seen.begin_round();
-    let beside_before = begin_beside(environment)?;
-    let ends = environment.log_ends()?;
+    let beside_before = begin_other_pools(environment)?;
+    let ends = environment.log_lengths()?;
     let mut round = Round::new(drill.name(), seed, head.clone());
 
     let mut fault = strike(drill, environment, &head, &mut rng)?;
     let came_back = wait(environment, drill, &fault)?;
-    let returned = Moment::now();
+    let returned = Timestamp::now();
     round.waited_s = returned.since(fault.acted_at);
     round.served_after = wait_served(environment)?;
     undo(drill, environment, &mut fault)?;
@@ -344,31 +344,31 @@ fn one_round(
     if drill == Drill::ThirdHeadJoins {
         joining::lose_third(environment, &mut round)?;
         verify(environment, &mut round)?;
-        collect_seen(environment, &mut round);
+        collect_client_events(environment, &mut round);
     }
-    round.beside = end_beside(environment, beside_before, &fault)?;
+    round.beside = end_other_pools(environment, beside_before, &fault)?;
     Ok(round)
 }
 
 /// The heads that serve the other pools before the fault, in order.
-fn begin_beside(environment: &mut Environment) -> Result<Vec<Option<HeadName>>, DrillError> {
-    if environment.beside.is_empty() {
+fn begin_other_pools(environment: &mut Environment) -> Result<Vec<Option<HeadName>>, DrillError> {
+    if environment.other_pools.is_empty() {
         return Ok(Vec::new());
     }
     let state = environment.lab.cluster()?.unwrap_or_default();
-    let beside = environment.beside.iter_mut();
+    let beside = environment.other_pools.iter_mut();
     beside.map(|one| one.begin_round(&state)).collect()
 }
 
 /// The effects on the other pools.
-fn end_beside(
+fn end_other_pools(
     environment: &mut Environment,
     before: Vec<Option<HeadName>>,
     fault: &Fault,
-) -> Result<BTreeMap<PoolName, BesideRound>, DrillError> {
+) -> Result<BTreeMap<PoolName, OtherPoolRound>, DrillError> {
     let mut rounds = BTreeMap::new();
     let mut waited = Duration::ZERO;
-    for (beside, served_before) in environment.beside.iter_mut().zip(before) {
+    for (beside, served_before) in environment.other_pools.iter_mut().zip(before) {
         let began = Instant::now();
         // All of them together have the time that one has.
         let limit = RETURN_LIMIT.saturating_sub(waited);
@@ -402,19 +402,19 @@ fn wait(environment: &mut Environment, drill: Drill, fault: &Fault) -> Result<bo
         Kind::Unbounded | Kind::Move => {}
     }
     let since = match drill.expectation().kind {
-        Kind::Crash | Kind::CutOff | Kind::Hidden => Moment::now(),
+        Kind::Crash | Kind::CutOff | Kind::Hidden => Timestamp::now(),
         Kind::Unbounded | Kind::Move => since,
     };
     environment
         .client
-        .listen_until(RETURN_LIMIT, |seen| seen.all_answered_since(since))
+        .listen_until(RETURN_LIMIT, |seen| seen.all_responded_since(since))
 }
 
 fn wait_served(environment: &mut Environment) -> Result<Option<HeadName>, DrillError> {
-    let deadline = Moment::now().after(SERVED_LIMIT);
+    let deadline = Timestamp::now().after(SERVED_LIMIT);
     loop {
         let head = environment.serving()?;
-        if head.is_some() || Moment::now() > deadline {
+        if head.is_some() || Timestamp::now() > deadline {
             return Ok(head);
         }
         environment.client.listen(Duration::from_millis(200))?;
@@ -442,7 +442,7 @@ fn collect(
     drill: Drill,
     round: &mut Round,
     fault: &Fault,
-    ends: &LogEnds,
+    ends: &LogLengths,
     came_back: bool,
 ) {
     round.fault.clone_from(&fault.words);
@@ -454,14 +454,14 @@ fn collect(
             .map(|(name, pause)| (name.clone(), pause.seconds))
             .collect();
     }
-    collect_seen(environment, round);
+    collect_client_events(environment, round);
     round.acts.clone_from(&fault.acts);
     round.double_imports = environment.watch.findings();
     round.complaints.clone_from(&fault.complaints);
     let mut heads = environment.lab.heads();
     // A struck head may see the remaining heads as lost.
     heads.retain(|head| fault.victim.as_ref() != Some(head));
-    let (mut marks, fenced) = environment.told_since(ends, &heads, fault.at);
+    let (mut marks, fenced) = environment.reported_since(ends, &heads, fault.at);
     round.fenced = fenced;
     let is_interrupted = came_back && drill.expectation().kind != Kind::Hidden;
     let interrupting = pauses.values().filter(|_| is_interrupted);
@@ -475,7 +475,7 @@ fn collect(
 }
 
 /// Adds the events of the clients since the start of the round.
-fn collect_seen(environment: &Environment, round: &mut Round) {
+fn collect_client_events(environment: &Environment, round: &mut Round) {
     let seen = &environment.client.seen;
     round.slowest_s = seen.slowest_s;
     round.errors.clone_from(&seen.errors);
@@ -523,7 +523,7 @@ mod tests {
     use crate::faults::with_profile;
 
     #[test]
-    fn the_profile_fast_is_held_to_what_is_published() {
+    fn profile_fast_is_judged_by_published_bounds() {
         let parsed = appliance::parse(&with_profile(EXAMPLE, "fast")).expect("well formed");
         assert_eq!(promise(&parsed.appliance, None), Promise::Published);
         let generous = promise(&parsed.appliance, Some(10));
@@ -531,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn drills_of_legs_are_run_where_there_are_legs() {
+    fn leg_drills_run_only_with_legs() {
         assert!(
             drills_of(EXAMPLE, None)
                 .iter()
@@ -542,14 +542,15 @@ mod tests {
     }
 
     #[test]
-    fn a_takeover_is_over_when_every_initiator_has_been_through_its_pause() {
+    fn takeover_ends_after_pause_of_every_initiator() {
         let mut seen = ClientEvents::default();
         for name in ["iscsi", "nbd"] {
-            seen.last_answer.insert(name.to_owned(), Moment(99.0));
+            seen.last_answer.insert(name.to_owned(), Timestamp(99.0));
         }
-        let fault = Moment(10.0);
+        let fault = Timestamp(10.0);
         let mut gap = |whose: &str, from, to| {
-            seen.gaps.push((whose.to_owned(), Moment(from), Moment(to)));
+            seen.gaps
+                .push((whose.to_owned(), Timestamp(from), Timestamp(to)));
             seen.has_passed(fault)
         };
         assert!(!gap("iscsi", 9.99, 11.0));
@@ -561,7 +562,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_that_nobody_can_take_over_is_not_drilled() {
+    fn pool_without_takeover_candidate_is_not_drilled() {
         let parsed = appliance::parse(EXAMPLE).expect("well formed").appliance;
         let unknown = "other".parse().expect("a name");
         assert!(choose_pool(&parsed, Some(&unknown)).is_err());

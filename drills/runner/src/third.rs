@@ -162,7 +162,7 @@ fn free(
     beside: IpAddr,
     used: &mut BTreeSet<IpAddr>,
 ) -> Result<IpAddr, DrillError> {
-    lab::free_beside(appliance, beside, used)
+    lab::free_address_near(appliance, beside, used)
         .ok_or_else(|| DrillError::File(format!("no address is free beside {beside}")))
 }
 
@@ -188,7 +188,7 @@ mod tests {
 
     /// Otherwise the lab would differ from the given file.
     #[test]
-    fn a_file_that_is_written_anew_says_the_same() {
+    fn rewritten_file_is_equivalent() {
         for text in [WITNESS, TWO] {
             let before = parsed(text).appliance;
             assert_eq!(parsed(&text_of(&before).expect("text")).appliance, before);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn three_heads_are_an_appliance_without_mistakes() {
+    fn three_heads_form_a_valid_appliance() {
         for text in [WITNESS, TWO] {
             let two = parsed(text).appliance;
             assert_eq!(impossible(&two), None);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn the_witness_of_two_heads_is_there_and_the_third_machine_has_no_key() {
+    fn witness_of_two_heads_exists_and_third_host_has_no_key() {
         let two = parsed(WITNESS).appliance;
         let all = parsed(&machines(&two).expect("text")).appliance;
         assert_eq!((&all.witness, &all.quorum), (&two.witness, &two.quorum));

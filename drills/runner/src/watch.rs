@@ -2,7 +2,7 @@
 //! pool at the same time are a double import, regardless of their logs: the same disk, or legs on
 //! different heads.
 
-use drill_verdict::Moment;
+use drill_verdict::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -12,13 +12,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Interval between two scans.
-const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// A server that finds the disks locked has them open briefly; a server that imports the pool holds
 /// them.
-const LOOKS_MIN: u32 = 3;
+const POLLS_MIN: u32 = 3;
 /// A process executes another binary only at its start; after this number of scans its kind is
 /// final.
-const YOUNG_LOOKS: u32 = 25;
+const NEW_PROCESS_POLLS: u32 = 25;
 /// How many findings are kept between two questions.
 const FINDINGS_MAX: usize = 20;
 
@@ -47,14 +47,14 @@ impl Watch {
             .name("owners".into())
             .spawn(move || {
                 let mut servers = Servers::default();
-                let mut couples = Couples::default();
+                let mut couples = ProcessPairs::default();
                 while !thread_stop.load(Ordering::Relaxed) {
                     let owners = servers.owners(Path::new("/proc"), &disks);
                     let mut found = thread_found.lock().unwrap_or_else(PoisonError::into_inner);
-                    found.extend(couples.take(&owners, Moment::now()));
+                    found.extend(couples.take(&owners, Timestamp::now()));
                     found.truncate(FINDINGS_MAX);
                     drop(found);
-                    std::thread::sleep(LOOK_INTERVAL);
+                    std::thread::sleep(POLL_INTERVAL);
                 }
             })?;
         Ok(Self {
@@ -103,11 +103,11 @@ pub fn owners_now(disks: &[PathBuf]) -> std::io::Result<BTreeSet<i32>> {
 
 /// Pairs of processes that have disks of the pool at the same time, with the number of scans.
 #[derive(Debug, Default)]
-struct Couples(BTreeMap<(i32, i32), u32>);
+struct ProcessPairs(BTreeMap<(i32, i32), u32>);
 
-impl Couples {
+impl ProcessPairs {
     /// Scans once: finds the owners of any of its disks. Returns the pairs that have just become certain.
-    fn take(&mut self, owners: &BTreeSet<i32>, now: Moment) -> Vec<String> {
+    fn take(&mut self, owners: &BTreeSet<i32>, now: Timestamp) -> Vec<String> {
         let mut together: BTreeSet<(i32, i32)> = BTreeSet::new();
         for first in owners {
             let later = owners.range(first + 1..);
@@ -118,7 +118,7 @@ impl Couples {
         for couple in together {
             let looks = self.0.entry(couple).or_default();
             *looks += 1;
-            if *looks == LOOKS_MIN {
+            if *looks == POLLS_MIN {
                 let (first, second) = couple;
                 found.push(format!("processes {first} and {second} at {:.3}", now.0));
             }
@@ -145,7 +145,7 @@ impl Servers {
                 continue;
             };
             let looks = self.looks.get(&pid).copied().unwrap_or(0);
-            if looks >= YOUNG_LOOKS {
+            if looks >= NEW_PROCESS_POLLS {
                 seen.insert(pid, looks);
                 continue;
             }
@@ -196,21 +196,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_that_stay_together_are_found_once() {
-        let mut couples = Couples::default();
+    fn lasting_double_ownership_is_reported_once() {
+        let mut couples = ProcessPairs::default();
         let mut found = Vec::new();
         for _ in 0..10 {
-            found.extend(couples.take(&[7, 9].into(), Moment(1.0)));
+            found.extend(couples.take(&[7, 9].into(), Timestamp(1.0)));
         }
         assert_eq!(found, ["processes 7 and 9 at 1.000"]);
     }
 
     #[test]
-    fn one_that_opens_disks_to_find_them_locked_is_no_owner() {
-        let mut couples = Couples::default();
+    fn process_that_finds_disks_locked_is_no_owner() {
+        let mut couples = ProcessPairs::default();
         for pids in [&[7, 9][..], &[7], &[7, 9], &[7, 11], &[9]] {
             let owners = pids.iter().copied().collect();
-            assert!(couples.take(&owners, Moment(1.0)).is_empty());
+            assert!(couples.take(&owners, Timestamp(1.0)).is_empty());
         }
     }
 
@@ -235,7 +235,7 @@ mod tests {
             let begin = std::time::Instant::now();
             while !is_so() {
                 assert!(begin.elapsed() < LIMIT, "in time");
-                std::thread::sleep(LOOK_INTERVAL);
+                std::thread::sleep(POLL_INTERVAL);
             }
         };
         let owners = || owners_now(&disks).expect("a disk").len();
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn two_servers_of_one_disk_are_seen_and_one_is_not_blamed() {
+    fn two_servers_of_one_disk_are_detected_one_is_accepted() {
         let folder = tempfile::tempdir().expect("a folder");
         let disk = folder.path().join("disk");
         std::fs::write(&disk, "").expect("written");
@@ -269,7 +269,7 @@ mod tests {
 
     /// Each head opens its own leg: no disk has two owners, and the pool has.
     #[test]
-    fn two_servers_of_a_leg_each_are_seen() {
+    fn two_servers_of_one_leg_each_are_detected() {
         let folder = tempfile::tempdir().expect("a folder");
         let legs = ["left", "right"].map(|name| folder.path().join(name));
         for leg in &legs {
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn files_open_for_writing_are_seen_and_files_open_for_reading_are_not() {
+    fn only_files_open_for_writing_are_detected() {
         let folder = tempfile::tempdir().expect("a folder");
         let id = |name: &str| {
             let path = folder.path().join(name);

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use cluster::machine::{Local, must};
+use cluster::host::{Local, must};
 use cluster::process::Invocation;
 use drill_verdict::Clients;
-use lab::{ClusterState, Lab, Who};
+use lab::{ClusterState, Lab, Node};
 use units::{HeadName, PoolName};
 
 use crate::client::{Client, Pace, Targets};
@@ -17,7 +17,7 @@ use crate::kinds::{self, Exported, Kind};
 use crate::watch::Watch;
 
 /// How long clients may take to begin.
-pub const BEGIN_LIMIT: Duration = Duration::from_secs(120);
+pub const START_LIMIT: Duration = Duration::from_secs(120);
 const VOLUME_SIZE: &str = "32M";
 
 /// The head that serves `pool`.
@@ -48,7 +48,7 @@ pub fn client_log(lab: &Lab, pool: &PoolName) -> PathBuf {
 /// # Errors
 ///
 /// A command or a client fails.
-pub fn put_to_work(
+pub fn start_workload(
     lab: &Lab,
     pool: &PoolName,
     head: &HeadName,
@@ -60,7 +60,7 @@ pub fn put_to_work(
     let targets = export(lab, pool, head, more_volumes)?;
     let watch =
         Watch::start(&files(lab, pool)).map_err(DrillError::io("watch the pool's disks"))?;
-    let enter = lab.enter(&Who::Client)?;
+    let enter = lab.enter(&Node::Client)?;
     let log = client_log(lab, pool);
     let client = Client::start(&enter, &targets, (clients, pace), seed, &log)?;
     Ok((client, watch))
@@ -83,11 +83,11 @@ pub fn files(lab: &Lab, pool: &PoolName) -> Vec<PathBuf> {
 }
 
 pub fn bulkhead(lab: &Lab, head: &HeadName, words: &[&str]) -> Result<String, DrillError> {
-    run_there(&lab.enter(&Who::Head(head.clone()))?, head, words)
+    run_on_head(&lab.enter(&Node::Head(head.clone()))?, head, words)
 }
 
 /// Runs `bulkhead` on `head`, into which the command `enter` leads.
-fn run_there(enter: &[String], head: &HeadName, words: &[&str]) -> Result<String, DrillError> {
+fn run_on_head(enter: &[String], head: &HeadName, words: &[&str]) -> Result<String, DrillError> {
     let machine = Local {
         prefix: enter.to_vec(),
     };
@@ -119,8 +119,10 @@ fn export(lab: &Lab, pool: &PoolName, head: &HeadName, more: u32) -> Result<Targ
             }
         }
         // One lookup of the head for all of them.
-        let enter = lab.enter(&Who::Head(head.clone()))?;
-        extra_volumes::create(pool, more, |words| run_there(&enter, head, words).map(drop))?;
+        let enter = lab.enter(&Node::Head(head.clone()))?;
+        extra_volumes::create(pool, more, |words| {
+            run_on_head(&enter, head, words).map(drop)
+        })?;
     }
     let addresses = &lab.appliance().pools[pool].addresses;
     let hosts: Vec<String> = addresses
@@ -132,6 +134,6 @@ fn export(lab: &Lab, pool: &PoolName, head: &HeadName, more: u32) -> Result<Targ
         .collect();
     let ways = kinds::ALL.iter().zip(&names);
     Ok(ways
-        .map(|(kind, name)| (kind.name, (kind.way)(&exported(name), &hosts)))
+        .map(|(kind, name)| (kind.name, (kind.client_address)(&exported(name), &hosts)))
         .collect())
 }

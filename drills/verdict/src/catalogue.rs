@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_redundancy_hides_moves_nothing_and_fences_nobody() {
+    fn fault_masked_by_redundancy_causes_no_move_or_fence() {
         for drill in Drill::ALL {
             let Expectation { kind, place, .. } = drill.expectation();
             if kind == Kind::Hidden {

@@ -6,19 +6,19 @@
 mod catalogue;
 mod clients;
 mod expectation;
-mod moment;
 mod other_pool;
 mod promise;
 mod report;
 mod round;
 mod timeline;
+mod timestamp;
 
 pub use catalogue::{Drill, SLOW_BMC_MS, UnknownDrill};
 pub use clients::Clients;
 pub use expectation::{Expectation, Fencing, Kind, Notice, Place};
-pub use moment::{LogClock, Moment};
-pub use other_pool::BesideRound;
+pub use other_pool::OtherPoolRound;
 pub use promise::{Bounds, Broken, Promise};
 pub use report::{DrillReport, JudgedRound, Report};
 pub use round::{Act, Round};
 pub use timeline::{Mark, Resources, Step, fenced, marks, merge};
+pub use timestamp::{LogClock, Timestamp};

@@ -5,7 +5,7 @@ use units::HeadName;
 
 /// The effect of a round on another pool of the appliance.
 #[derive(Clone, Debug, Serialize)]
-pub struct BesideRound {
+pub struct OtherPoolRound {
     /// The head that served it before.
     pub served_before: Option<HeadName>,
     /// The head that served it afterwards.

@@ -4,7 +4,7 @@ use serde::Serialize;
 use units::{HeadName, PoolName};
 
 use crate::expectation::{Expectation, Fencing, Kind, Notice, Place};
-use crate::other_pool::BesideRound;
+use crate::other_pool::OtherPoolRound;
 use crate::round::Round;
 
 /// Bounds on the pause that a client sees, in seconds.
@@ -212,9 +212,9 @@ pub fn judge_round(round: &Round, expectation: &Expectation, promise: Promise) -
     broken.extend(double.map(|evidence| Broken::DoubleImport {
         evidence: evidence.clone(),
     }));
-    judge_place(round, expectation, &mut broken);
+    judge_location(round, expectation, &mut broken);
     for (pool, beside) in &round.beside {
-        let told = judge_beside(beside, expectation, promise).into_iter();
+        let told = judge_other_pools(beside, expectation, promise).into_iter();
         broken.extend(told.map(|what| Broken::Beside {
             pool: pool.clone(),
             broken: Box::new(what),
@@ -250,7 +250,7 @@ fn judge_acts(
     }
 }
 
-fn judge_place(round: &Round, expectation: &Expectation, broken: &mut Vec<Broken>) {
+fn judge_location(round: &Round, expectation: &Expectation, broken: &mut Vec<Broken>) {
     let stayed = round.served_after.as_ref() == Some(&round.served_before);
     match (expectation.place, &round.served_after) {
         (Place::Elsewhere, Some(head)) if stayed => {
@@ -270,7 +270,11 @@ fn judge_place(round: &Round, expectation: &Expectation, broken: &mut Vec<Broken
 
 /// The promises that a round broke for another pool: on the struck head it pauses as in a crash, on other heads there
 /// is no effect.
-fn judge_beside(round: &BesideRound, expectation: &Expectation, promise: Promise) -> Vec<Broken> {
+fn judge_other_pools(
+    round: &OtherPoolRound,
+    expectation: &Expectation,
+    promise: Promise,
+) -> Vec<Broken> {
     let mut broken = Vec::new();
     let kind = match (expectation.kind, round.was_struck) {
         (Kind::Unbounded, _) => Kind::Unbounded,
@@ -362,7 +366,7 @@ mod tests {
         name.parse().expect("a name")
     }
 
-    fn good_takeover() -> Round {
+    fn passing_takeover() -> Round {
         let mut round = Round::new("active-power", 1, head("left"));
         round.served_after = Some(head("right"));
         round.fenced = vec![head("left")];
@@ -371,13 +375,13 @@ mod tests {
     }
 
     fn judged(change: impl FnOnce(&mut Round), expectation: &Expectation) -> Vec<Broken> {
-        let mut round = good_takeover();
+        let mut round = passing_takeover();
         change(&mut round);
         judge_round(&round, expectation, Promise::Published)
     }
 
     #[test]
-    fn a_round_that_keeps_every_promise_is_not_blamed() {
+    fn round_that_meets_all_promises_passes() {
         assert_eq!(judged(|_| (), &TAKEOVER), []);
     }
 
@@ -414,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_broken_can_be_told_to_a_program() {
+    fn every_broken_promise_has_a_json_form() {
         let words = judged(|r| r.complaints.push("a disk stays out".into()), &TAKEOVER);
         let json = serde_json::to_string(&words).expect("JSON");
         let expected = r#"[{"what":"other","complaint":"a disk stays out"}]"#;
@@ -446,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn a_takeover_without_need_is_blamed() {
+    fn unneeded_takeover_fails_the_round() {
         let words: Vec<String> = judged(|_| (), &HIDDEN)
             .iter()
             .map(ToString::to_string)
@@ -457,9 +461,9 @@ mod tests {
     }
 
     #[test]
-    fn clients_of_other_pools_feel_a_fault_only_where_it_strikes_their_head() {
-        let beside = |was_struck, pause_s, change: fn(&mut BesideRound)| {
-            let mut beside = BesideRound {
+    fn clients_of_other_pools_are_affected_only_on_failed_head() {
+        let beside = |was_struck, pause_s, change: fn(&mut OtherPoolRound)| {
+            let mut beside = OtherPoolRound {
                 served_before: Some(head("left")),
                 served_after: Some(head("left")),
                 was_struck,
@@ -472,12 +476,12 @@ mod tests {
             change(&mut beside);
             let pool: PoolName = "bell".parse().expect("a name");
             let into = |round: &mut Round| drop(round.beside.insert(pool.clone(), beside.clone()));
-            let mut round = good_takeover();
+            let mut round = passing_takeover();
             into(&mut round);
             let broken = judge_round(&round, &TAKEOVER, Promise::Published);
             broken.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
-        let elsewhere: fn(&mut BesideRound) = |round| round.served_after = Some(head("right"));
+        let elsewhere: fn(&mut OtherPoolRound) = |round| round.served_after = Some(head("right"));
         assert!(beside(false, Some(0.2), |_| ()).is_empty());
         assert!(beside(true, Some(2.9), elsewhere).is_empty());
         let cases = [
@@ -524,7 +528,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_fence_device_is_not_held_against_the_takeover() {
+    fn slow_fence_device_does_not_count_as_takeover_time() {
         let slow = Expectation {
             added_ms: 2000,
             ..TAKEOVER
@@ -535,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn the_median_is_judged_from_three_rounds_on() {
+    fn median_is_judged_after_three_rounds() {
         let judge = |pauses: &[f64]| judge_median(pauses, &TAKEOVER, Promise::Published);
         assert_eq!(judge(&[2.0, 2.0]), None);
         assert!(judge(&[0.5, 1.2, 1.3]).is_some());
@@ -544,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn other_profiles_are_held_to_their_own_budget() {
+    fn other_profiles_have_their_own_budget() {
         let budget = Promise::Budget {
             budget_s: 5,
             monitor_s: 5,

@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn kept_promises_are_reported_with_their_figures() {
+    fn met_promises_are_reported_with_figures() {
         let report = report(&[0.8, 0.9, 1.6]);
         assert!(report.is_kept());
         let rows = report.table();
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_promise_is_reported_with_the_seed_that_replays_it() {
+    fn broken_promise_is_reported_with_replay_seed() {
         let report = report(&[0.8, 1.2, 3.6]);
         assert!(!report.is_kept());
         let details = report.details();

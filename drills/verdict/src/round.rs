@@ -6,7 +6,7 @@ use serde::Serialize;
 use units::{HeadName, PoolName};
 
 use crate::expectation::Kind;
-use crate::other_pool::BesideRound;
+use crate::other_pool::OtherPoolRound;
 use crate::timeline::Mark;
 
 /// One act of a drill that has several.
@@ -60,7 +60,7 @@ pub struct Round {
     /// Violated conditions of this drill.
     pub complaints: Vec<String>,
     /// The effects on the other pools of the appliance.
-    pub beside: BTreeMap<PoolName, BesideRound>,
+    pub beside: BTreeMap<PoolName, OtherPoolRound>,
     /// The steps after the fault, with their times.
     pub timeline: Vec<Mark>,
 }

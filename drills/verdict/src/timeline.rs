@@ -5,7 +5,7 @@ use serde::Serialize;
 pub use takeover::timeline::{Resources, Step, fenced};
 use takeover::timeline::{recorded, step_of};
 
-use crate::moment::{LogClock, Moment};
+use crate::timestamp::{LogClock, Timestamp};
 
 /// A step, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -17,19 +17,19 @@ pub struct Mark {
 }
 
 /// The first occurrence of each step after `fault`; of the addresses also the last.
-pub fn marks(lines: &str, resources: &Resources, clock: &LogClock, fault: Moment) -> Vec<Mark> {
+pub fn marks(lines: &str, resources: &Resources, clock: &LogClock, fault: Timestamp) -> Vec<Mark> {
     let mut marks: Vec<Mark> = Vec::new();
     let mut last_address = None;
     let mut addresses = 0;
     for line in lines.lines() {
         let told = match recorded(line, resources) {
-            Some(told) => Some((told.step, clock.place_ms(told.at_ms))),
+            Some(told) => Some((told.step, clock.timestamp_of_ms(told.at_ms))),
             None => step_of(line).zip(clock.place(line)),
         };
-        let Some((step, moment)) = told else {
+        let Some((step, timestamp)) = told else {
             continue;
         };
-        let after_s = moment.since(fault);
+        let after_s = timestamp.since(fault);
         // Logs with whole seconds would put effects before their cause.
         if after_s < 0.0 {
             continue;
@@ -91,8 +91,8 @@ Nov 21 05:49:30.690 right pacemaker-fenced    [37] (log_async_result) \tnotice: 
 
     #[test]
     fn the_steps_of_a_takeover_are_found() {
-        let clock = LogClock::at(Moment(100.0), 1_795_240_170.0);
-        let marks = merge(marks(LOG, &resources(), &clock, Moment(100.0)));
+        let clock = LogClock::at(Timestamp(100.0), 1_795_240_170.0);
+        let marks = merge(marks(LOG, &resources(), &clock, Timestamp(100.0)));
         let shown: Vec<String> = marks
             .iter()
             .map(|mark| format!("{} {:.2}", mark.step.name(), mark.after_s))

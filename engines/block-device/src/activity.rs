@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_class_is_four_times_the_one_before() {
+    fn latency_classes_grow_by_a_factor_of_four() {
         for (us, expected) in [
             (0, 0),
             (64, 0),
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_added_is_there() {
+    fn counters_return_the_added_operations() {
         let activity = Activity::default();
         activity.reads.add(4096, Duration::from_micros(100));
         activity.reads.add(512, Duration::from_micros(10));

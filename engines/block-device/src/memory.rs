@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn freed_space_reads_as_zeroes_and_its_edges_keep_their_neighbours() {
+    fn unmapped_range_reads_as_zeroes_and_neighbours_stay_intact() {
         let device = MemoryDevice::new(1 << 20, 512);
         device.write(0, &[7; 16384], WaitMode::NoWait).unwrap();
         device
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn an_extent_past_the_end_is_refused() {
+    fn extent_past_the_end_is_refused() {
         let device = MemoryDevice::new(4096, 512);
         let error = device.write(4000, &[0; 200], WaitMode::NoWait).unwrap_err();
         assert_eq!(error.kind, ErrorKind::OutOfRange);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 pub use file_system::FileSystem;
-use file_system::check::{Summary, Told};
+use file_system::check::{CheckReport, Summary};
 
 use crate::dataset::DatasetError;
 
@@ -18,7 +18,7 @@ pub trait OpenFileSystem: std::fmt::Debug + Send + Sync {
 
     /// Checks a snapshot, which cannot change during the check, for inconsistencies. `tell` returns whether to
     /// continue; if not, the check fails with [`Closed`](crate::dataset::DatasetErrorKind::Closed). Can run for hours.
-    fn check(&self, tell: &mut dyn FnMut(Told) -> bool) -> Result<Summary, DatasetError>;
+    fn check(&self, tell: &mut dyn FnMut(CheckReport) -> bool) -> Result<Summary, DatasetError>;
 
     /// Changes that were refused since it was opened, because the pool or a quota of its dataset has no space left.
     fn refused_for_space(&self) -> u64;

@@ -56,7 +56,7 @@ impl Gate {
     }
 
     /// Begins a use, after a pause if there is one. `false` when closed.
-    pub fn enter_patiently(&self) -> bool {
+    pub fn enter_blocking(&self) -> bool {
         loop {
             match self.enter() {
                 Ok(()) => return true,
@@ -75,7 +75,7 @@ impl Gate {
     }
 
     /// Completes a use that lent a buffer. The loan lasts until [`Self::give_back`].
-    pub fn leave_lending(&self) {
+    pub fn leave_with_loan(&self) {
         let before = self.state.fetch_add(LENT_ONE - 1, Ordering::Release);
         if before & (CLOSED | PAUSED) != 0 && before & USES == 1 {
             self.announce();
@@ -185,7 +185,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     #[test]
-    fn newcomers_that_are_kept_out_end_no_pause() {
+    fn rejected_callers_do_not_end_a_pause() {
         let gate = Gate::default();
         let is_over = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn closing_waits_for_the_last_use_and_then_refuses() {
+    fn close_blocks_until_last_use_ends_then_refuses_callers() {
         let gate = Gate::default();
         gate.enter().unwrap();
         std::thread::scope(|scope| {
@@ -224,17 +224,17 @@ mod tests {
             assert!(closed.recv().unwrap());
         });
         assert!(!gate.close(), "closed once");
-        assert!(!gate.enter_patiently());
+        assert!(!gate.enter_blocking());
     }
 
     #[test]
-    fn a_pause_holds_newcomers_until_it_ends() {
+    fn pause_blocks_new_callers_until_resumed() {
         let gate = Gate::default();
         assert_eq!(gate.pause(LONG), Ok(()));
         assert_eq!(gate.pause(LONG), Err(NoPause::InUse));
         assert_eq!(gate.enter(), Err(Shut::Paused));
         std::thread::scope(|scope| {
-            let newcomer = scope.spawn(|| gate.enter_patiently());
+            let newcomer = scope.spawn(|| gate.enter_blocking());
             gate.resume();
             assert!(newcomer.join().unwrap());
         });
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_use_that_does_not_end_prevents_a_pause_and_everything_goes_on() {
+    fn stuck_use_fails_the_pause_and_callers_resume() {
         let gate = Gate::default();
         gate.enter().unwrap();
         assert_eq!(gate.pause(Duration::ZERO), Err(NoPause::InUse));
@@ -255,10 +255,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lent_prevents_no_pause_but_a_close() {
+    fn outstanding_loans_block_close_but_not_pause() {
         let gate = Gate::default();
         gate.enter().unwrap();
-        gate.leave_lending();
+        gate.leave_with_loan();
         assert_eq!(gate.pause(Duration::ZERO), Ok(()));
         assert!(!gate.enter_with_loan(false), "paused");
         gate.resume();

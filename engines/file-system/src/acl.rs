@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_of_a_mode_has_that_mode() {
+    fn acl_built_from_a_mode_has_that_mode() {
         for mode in 0..0o1000 {
             for kind in [Kind::File, Kind::Directory] {
                 let list = of_mode(mode, kind).list();
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_entry_that_mentions_a_right_decides() {
+    fn first_acl_entry_for_a_right_decides() {
         let entry = |allows, who, mask| Entry {
             allows,
             flags: 0,

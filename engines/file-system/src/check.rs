@@ -13,7 +13,7 @@ pub struct Fault {
 
 /// A report during the check.
 #[derive(Clone, Debug)]
-pub enum Told {
+pub enum CheckReport {
     /// The completed steps, and their estimated number.
     Progress {
         /// Done.

@@ -43,7 +43,7 @@ pub struct MemoryFileSystem {
     state: Mutex<State>,
 }
 
-/// See [`MemoryFileSystem::let_append`].
+/// See [`MemoryFileSystem::grant_append_only`].
 #[derive(Clone, Copy)]
 struct Appender {
     uid: u32,
@@ -125,7 +125,7 @@ impl MemoryFileSystem {
     }
 
     /// Grants the user `uid` only append rights from now on, as a list would, with the right to read if `reads`.
-    pub fn let_append(&self, uid: u32, reads: bool) {
+    pub fn grant_append_only(&self, uid: u32, reads: bool) {
         self.appender.get_or_init(|| Appender { uid, reads });
     }
 
@@ -659,7 +659,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_a_file_system() {
+    fn memory_file_system_passes_conformance() {
         for (_, test) in crate::conformance::ALL {
             test(&MemoryFileSystem::new(1 << 30));
         }

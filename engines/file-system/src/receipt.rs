@@ -73,7 +73,7 @@ mod tests {
     use super::Receipt;
 
     #[test]
-    fn a_receipt_comes_back() {
+    fn receipt_survives_encode_and_decode() {
         let receipt = Receipt {
             place: *b"a session and a slot",
             number: 0x0102_0304,
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receipt_is_of_one_call_if_it_says_which() {
+    fn receipt_with_call_number_matches_that_call_only() {
         let receipt = |call| Receipt {
             place: [1; 20],
             number: 7,

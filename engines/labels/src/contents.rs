@@ -9,14 +9,14 @@ use rustix::io::{Errno, pread, pwrite};
 use crate::open::open_disk;
 
 /// The signatures are searched in this many bytes at the start of a device.
-const LOOKED_AT_BYTES: usize = 68 << 10;
+const SCANNED_BYTES: usize = 68 << 10;
 
 /// The start of a device, which ZFS leaves to boot loaders: signatures there survive the creation of a pool on the
 /// device. Later ones do not.
-const LEFT_ALONE_BYTES: usize = 8 << 10;
+const BOOT_AREA_BYTES: usize = 8 << 10;
 
 /// Signatures that are sufficient on their own: offset, bytes, description.
-const MARKS: [(usize, &[u8], &str); 12] = [
+const SIGNATURES: [(usize, &[u8], &str); 12] = [
     (0, b"XFSB", "an XFS file system"),
     (3, b"NTFS    ", "an NTFS file system"),
     (3, b"EXFAT   ", "an exFAT file system"),
@@ -34,7 +34,7 @@ const MARKS: [(usize, &[u8], &str); 12] = [
 /// Describes the foreign contents of `path`; `None` if none is recognised.
 pub fn other_contents(path: &Path) -> Result<Option<&'static str>, Errno> {
     let file = open_disk(path, OFlags::RDONLY)?;
-    let mut start = vec![0; LOOKED_AT_BYTES];
+    let mut start = vec![0; SCANNED_BYTES];
     let mut length = 0;
     while length < start.len() {
         match pread(&file, &mut start[length..], length as u64) {
@@ -48,9 +48,9 @@ pub fn other_contents(path: &Path) -> Result<Option<&'static str>, Errno> {
 }
 
 /// Erases the signatures of a file system or partition table from `path`, which now belongs to a pool.
-pub fn forget_other_contents(path: &Path) -> Result<(), Errno> {
+pub fn erase_other_contents(path: &Path) -> Result<(), Errno> {
     let file = open_disk(path, OFlags::WRONLY | OFlags::DSYNC)?;
-    let zeros = [0; LEFT_ALONE_BYTES];
+    let zeros = [0; BOOT_AREA_BYTES];
     let mut done = 0;
     while done < zeros.len() {
         match pwrite(&file, &zeros[done..], done as u64) {
@@ -65,7 +65,7 @@ pub fn forget_other_contents(path: &Path) -> Result<(), Errno> {
 
 fn recognise(start: &[u8]) -> Option<&'static str> {
     let has = |at: usize, mark: &[u8]| start.get(at..at + mark.len()) == Some(mark);
-    let marked = MARKS.iter().find(|(at, mark, _)| has(*at, mark));
+    let marked = SIGNATURES.iter().find(|(at, mark, _)| has(*at, mark));
     if let Some((_, _, what)) = marked {
         return Some(what);
     }
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn file_systems_and_tables_are_known_by_their_marks() {
+    fn file_systems_and_partition_tables_are_detected_by_magic() {
         let ext = [(1024, &[1, 0, 0, 0][..]), (1080, &[0x53, 0xef])];
         assert_eq!(found(&ext), Some("an ext4 file system"));
         assert_eq!(found(&[(0, b"XFSB")]), Some("an XFS file system"));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_devices_and_noise_hold_nothing_known() {
+    fn empty_and_random_devices_have_no_known_contents() {
         assert_eq!(found(&[]), None);
         assert_eq!(found(&[(0, &[0xa5; 68 << 10])]), None);
         // The signature of ext4 alone, and a boot sector without partitions.

@@ -324,7 +324,7 @@ mod tests {
 
     /// A power failure during the write of an uberblock leaves its first sectors on the disk.
     #[test]
-    fn a_root_without_its_checksum_is_no_root() {
+    fn uberblock_without_valid_checksum_is_ignored() {
         const SLOT_BYTES: usize = 4096;
         let size = DEVICE_BYTES_MIN;
         let memory = Memory(RefCell::new(vec![0; size as usize]));

@@ -118,7 +118,7 @@ impl Label {
 
 /// The minimum bytes of a disk that can be attached to this one's mirror or replace it, from the packed list of a
 /// label; `None` for a device that is not part of a mirror.
-fn least_bytes(packed: &[u8]) -> Option<u64> {
+fn attachable_bytes_min(packed: &[u8]) -> Option<u64> {
     let group = nested(packed, "vdev_tree")?;
     // The allocatable size (asize) is a multiple of this; the rest of the smallest disk is unused.
     let room = find_number(&group, "asize")?;
@@ -136,9 +136,9 @@ fn least_bytes(packed: &[u8]) -> Option<u64> {
 /// # Errors
 ///
 /// The device cannot be opened.
-pub fn least_bytes_beside(path: &Path) -> rustix::io::Result<Option<u64>> {
+pub fn replacement_bytes_min(path: &Path) -> rustix::io::Result<Option<u64>> {
     let device = Device::open(path)?;
-    Ok(device.and_then(|device| device.lists(least_bytes).into_iter().min()))
+    Ok(device.and_then(|device| device.lists(attachable_bytes_min).into_iter().min()))
 }
 
 /// A device that was, or was about to be, detached from its pool: its label is written before the configuration of the
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_tells_whose_its_device_is() {
+    fn label_parses_pool_device_and_last_host() {
         let expected = Label {
             state: LabelState::Active,
             guid: 12,
@@ -220,10 +220,10 @@ mod tests {
 
     /// The label's own numbers differ from those of the vdev that it describes.
     #[test]
-    fn the_smallest_disk_beside_a_leg_is_known_by_what_its_pool_writes_to() {
+    fn smallest_replacement_disk_follows_from_asize_of_the_vdev() {
         let of = |group: &[Vec<u8>]| {
             let nested = a_list("vdev_tree", group);
-            least_bytes(&packed(&[a_number("asize", 1), nested]))
+            attachable_bytes_min(&packed(&[a_number("asize", 1), nested]))
         };
         let (room, shift) = (
             a_number("asize", (40 << 30) + 5),
@@ -236,11 +236,11 @@ mod tests {
         assert_eq!(of(&[room.clone(), shift, a_number("nparity", 1)]), None);
         assert_eq!(of(&[room.clone(), a_number("metaslab_shift", 64)]), None);
         assert_eq!(of(&[room]), None);
-        assert_eq!(least_bytes(&list(0, 77)), None);
+        assert_eq!(attachable_bytes_min(&list(0, 77)), None);
     }
 
     #[test]
-    fn a_device_that_is_being_added_has_no_label_yet_and_a_spare_needs_no_pool() {
+    fn label_with_txg_zero_is_none_and_spare_parses_without_pool() {
         assert_eq!(Label::parse(&list(0, 0)), None);
         assert_eq!(Label::parse(&list(9, 77)), None, "no state that is known");
         let spare = packed(&[a_number("state", 3), a_number("guid", 12)]);
@@ -249,10 +249,10 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_copy_counts_and_one_that_is_broken_does_not() {
+    fn newest_valid_label_copy_is_used() {
         const MIB: u64 = 1 << 20;
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("disk");
+        let dir = tempfile::tempdir().expect("a dir");
+        let path = dir.path().join("disk");
         let file = std::fs::File::create(&path).expect("made");
         file.set_len(64 * MIB).expect("long enough");
         assert_eq!(Label::read(&path), Ok(None));
@@ -279,6 +279,6 @@ mod tests {
             let found = Label::read_unless_wiped(&path).expect("it opens");
             assert_eq!(found.is_some(), is_there);
         }
-        assert!(Label::read(&folder.path().join("none")).is_err());
+        assert!(Label::read(&dir.path().join("none")).is_err());
     }
 }

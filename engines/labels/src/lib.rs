@@ -10,21 +10,21 @@
 
 mod contents;
 mod device;
+mod device_identity;
 mod label;
 mod list;
 mod lock;
 mod open;
-mod place;
 mod twins;
 mod uberblock;
 
-pub use contents::{forget_other_contents, other_contents};
+pub use contents::{erase_other_contents, other_contents};
 pub use device::{
     DEVICE_BYTES_MIN, Device, Source, forget_wiped, may_write_root, newest_settled, root_written,
 };
-pub use label::{Detached, Label, LabelState, RECORD, START, least_bytes_beside};
-pub use lock::LockLook;
+pub use device_identity::{DeviceIdentity, Recorded, are_same_device, in_use_as, views};
+pub use label::{Detached, Label, LabelState, RECORD, START, replacement_bytes_min};
+pub use lock::LockProbe;
 pub use open::open_disk;
-pub use place::{Place, Recorded, are_one, in_use_as, views};
-pub use twins::{Choice, RootId, Standing, Twin, choose, has_root};
+pub use twins::{Choice, PathMatch, RootId, Twin, choose, has_root};
 pub use uberblock::Uberblock;

@@ -153,7 +153,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn numbers_and_texts_are_found_and_everything_else_is_skipped() {
+    fn nvlist_numbers_and_strings_are_read_and_other_types_skipped() {
         // A nested list. Its entries must not be found in the outer list.
         let inner = a_list("vdev_tree", &[a_number("txg", 5)]);
         let bytes = packed(&[a_text("name", "tank"), inner, a_number("txg", 77)]);
@@ -167,7 +167,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_list_that_is_cut_short_anywhere_is_none() {
+    fn truncated_nvlist_is_rejected_at_every_length() {
         let bytes = packed(&[a_text("name", "tank"), a_number("txg", 77)]);
         // The last four bytes are the second half of the terminator.
         for length in 0..bytes.len() - 4 {
@@ -176,7 +176,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn lengths_that_lead_nowhere_are_no_list() {
+    fn nvlist_with_invalid_lengths_is_rejected() {
         for length in [1, 8, 19, u32::MAX] {
             let mut bytes = packed(&[a_number("txg", 77)]);
             bytes[12..16].copy_from_slice(&length.to_be_bytes());

@@ -12,9 +12,9 @@ use crate::open::open_disk;
 
 /// A device that has its lock inspected.
 #[derive(Debug)]
-pub struct LockLook(OwnedFd);
+pub struct LockProbe(OwnedFd);
 
-impl LockLook {
+impl LockProbe {
     /// The file or block device at `path`; `None` if there is none any more.
     ///
     /// # Errors
@@ -48,9 +48,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_is_seen_until_the_last_use_of_the_open_file_ends() {
+    fn lock_is_detected_until_the_last_descriptor_is_closed() {
         let file = tempfile::NamedTempFile::new().expect("a file");
-        let look = LockLook::open(file.path()).expect("opened").expect("there");
+        let look = LockProbe::open(file.path())
+            .expect("opened")
+            .expect("there");
         assert_eq!(look.is_held(), Ok(false));
         let remains = file.as_file().try_clone().expect("the same open file");
         let holder = file.into_file();
@@ -63,12 +65,14 @@ mod tests {
     }
 
     #[test]
-    fn who_only_looks_holds_nothing_and_what_is_not_there_neither() {
+    fn shared_lock_and_missing_file_are_reported_as_unlocked() {
         let file = tempfile::NamedTempFile::new().expect("a file");
-        let look = LockLook::open(file.path()).expect("opened").expect("there");
+        let look = LockProbe::open(file.path())
+            .expect("opened")
+            .expect("there");
         flock(file.as_file(), FlockOperation::NonBlockingLockShared).expect("looks");
         assert_eq!(look.is_held(), Ok(false));
         let nowhere = file.path().with_extension("none");
-        assert!(LockLook::open(&nowhere).expect("told").is_none());
+        assert!(LockProbe::open(&nowhere).expect("told").is_none());
     }
 }

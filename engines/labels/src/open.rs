@@ -34,15 +34,15 @@ mod tests {
 
     /// The peer would see an open of the pipe: a writer's open succeeds only while a reader exists.
     #[test]
-    fn what_is_no_disk_is_refused_without_being_opened() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let pipe = folder.path().join("pipe");
+    fn non_disk_is_refused_without_being_opened() {
+        let dir = tempfile::tempdir().expect("a dir");
+        let pipe = dir.path().join("pipe");
         let mode = Mode::RUSR | Mode::WUSR;
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, FileType::Fifo, mode, 0).expect("a pipe");
         for path in [
             Path::new("/dev/null"),
             Path::new("/dev/tty"),
-            folder.path(),
+            dir.path(),
             &pipe,
         ] {
             for flags in [OFlags::RDONLY, OFlags::RDWR] {
@@ -55,14 +55,14 @@ mod tests {
             }
             crate::Device::open(path).expect_err("no disk");
             crate::other_contents(path).expect_err("no disk");
-            crate::forget_other_contents(path).expect_err("no disk");
-            crate::LockLook::open(path)
+            crate::erase_other_contents(path).expect_err("no disk");
+            crate::LockProbe::open(path)
                 .map(|look| look.is_none())
                 .unwrap_or(true)
                 .then_some(())
                 .expect("no disk");
         }
-        let file = folder.path().join("disk");
+        let file = dir.path().join("disk");
         std::fs::write(&file, b"bytes").expect("written");
         open_disk(&file, OFlags::RDWR).expect("a file may be a disk");
     }

@@ -13,7 +13,7 @@ const ROOTS_MIN: u64 = 15;
 
 /// The path that a label records, compared with the path of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum PathMatch {
     /// The path where the pool was last opened.
     Home,
     /// Somewhere else.
@@ -35,7 +35,7 @@ pub struct Twin {
     /// Its uberblocks, in ascending order.
     pub roots: Vec<Uberblock>,
     /// Where it is.
-    pub standing: Standing,
+    pub path_match: PathMatch,
     /// Uberblocks of copies that an administrator rejected, from its label.
     pub rejected: Vec<RootId>,
 }
@@ -67,7 +67,7 @@ impl Twin {
             return false;
         }
         // Only one of them is at its recorded path.
-        let is_home = self.standing == Standing::Home && other.standing != Standing::Home;
+        let is_home = self.path_match == PathMatch::Home && other.path_match != PathMatch::Home;
         if own.id() == others.id() {
             // The writes that became durable since that root are in the intent log of the device that was in use.
             return is_home && self.import == other.import;
@@ -151,19 +151,19 @@ mod tests {
     }
 
     fn twin(import: u64, place: char, text: &str) -> Twin {
-        let (state, standing) = match place {
-            'h' => (LabelState::Active, Standing::Home),
-            'H' => (LabelState::Exported, Standing::Home),
-            'e' => (LabelState::Active, Standing::Elsewhere),
-            'E' => (LabelState::Exported, Standing::Elsewhere),
-            'u' => (LabelState::Active, Standing::Unknown),
+        let (state, path_match) = match place {
+            'h' => (LabelState::Active, PathMatch::Home),
+            'H' => (LabelState::Exported, PathMatch::Home),
+            'e' => (LabelState::Active, PathMatch::Elsewhere),
+            'E' => (LabelState::Exported, PathMatch::Elsewhere),
+            'u' => (LabelState::Active, PathMatch::Unknown),
             _ => panic!("no such place"),
         };
         Twin {
             import,
             state,
             roots: roots(text),
-            standing,
+            path_match,
             rejected: Vec::new(),
         }
     }
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_device_that_holds_everything_is_used_and_where_none_surely_does_none_is() {
+    fn twin_with_all_data_is_used_and_ambiguous_twins_are_refused() {
         for (twins, expected) in [
             // Copied while it was served: one process continued with one of them, whatever their names are now.
             (
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_that_was_decided_against_stays_out_until_it_is_written_to() {
+    fn rejected_copy_stays_excluded_until_it_is_written_to() {
         let mut used = twin(2, 'h', "A30-31 B32-34");
         let other = twin(1, 'h', "A30-40");
         assert_eq!(chosen(&[used.clone(), other.clone()]), None);
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_device_is_itself() {
+    fn single_device_without_twin_is_used() {
         assert_eq!(chosen(&[twin(1, 'e', "A30-33")]), Some(0));
     }
 }

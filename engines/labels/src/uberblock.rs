@@ -141,7 +141,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_uberblock_of_either_byte_order_tells_its_group_and_whether_it_is_watched() {
+    fn uberblock_of_either_byte_order_yields_txg_and_multihost() {
         for write in [u64::to_le_bytes, u64::to_be_bytes] {
             for (multihost, is_watched) in [
                 ([0, 0], false),

@@ -132,7 +132,7 @@ impl Tree {
             return Err(DatasetErrorKind::ParentOfMissing);
         };
         if parent.volume.is_some() || is_at_or_below(to, from) {
-            return Err(DatasetErrorKind::PlaceUnsuitable);
+            return Err(DatasetErrorKind::LocationUnsuitable);
         }
         let longest = self.names(from).iter().map(String::len).max();
         if longest.unwrap_or(0) - from.len() + to.len() > NAME_BYTES_MAX {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use engine::OpenFileSystem;
 use engine::capabilities::FileSystems;
 use engine::dataset::{DatasetError, DatasetErrorKind, DatasetRef, FileSystemSpec};
-use file_system::check::{Summary, Told};
+use file_system::check::{CheckReport, Summary};
 use file_system::memory::MemoryFileSystem;
 use file_system::{FileSystem, FileSystemId, Guard, Identity, SetAttributes};
 use units::VolumeName;
@@ -64,7 +64,7 @@ impl OpenFileSystem for MemoryFiles {
         }
     }
 
-    fn check(&self, _: &mut dyn FnMut(Told) -> bool) -> Result<Summary, DatasetError> {
+    fn check(&self, _: &mut dyn FnMut(CheckReport) -> bool) -> Result<Summary, DatasetError> {
         let objects = self.files.objects();
         Ok(Summary {
             objects,

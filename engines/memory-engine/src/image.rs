@@ -132,7 +132,10 @@ impl Image {
     }
 
     /// Bytes of its blocks that none of `others` has.
-    pub(crate) fn bytes_beside<'a>(&self, others: impl Iterator<Item = &'a Image> + Clone) -> u64 {
+    pub(crate) fn exclusive_bytes<'a>(
+        &self,
+        others: impl Iterator<Item = &'a Image> + Clone,
+    ) -> u64 {
         let is_own = |(number, block): &(&u64, &Arc<[u8]>)| {
             !others.clone().any(|other| other.has(**number, block))
         };

@@ -99,9 +99,9 @@ impl<'a> ClaimedPool<'a> {
     /// Whether the owner, if there is one, may be passed over.
     fn check_owner(&self) -> Result<(), PoolErrorKind> {
         let is_void = |owner: HostId| match self.proof.previous() {
-            Previous::Everybody => true,
+            Previous::AllHosts => true,
             Previous::Host(host) => host == owner,
-            Previous::Nobody => false,
+            Previous::NoHost => false,
         };
         match self.engine.owner(self.candidate.guid) {
             Some(owner) if !is_void(owner) => Err(PoolErrorKind::ActiveElsewhere),
@@ -145,7 +145,7 @@ fn shared_of(candidate: &Candidate) -> &Arc<Shared> {
 
 impl Claimed for ClaimedPool<'_> {
     fn is_certain(&self) -> bool {
-        !self.proof.is_by_silence()
+        !self.proof.needs_activity_check()
     }
 
     fn note(&self) -> Option<&str> {

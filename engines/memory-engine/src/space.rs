@@ -48,7 +48,7 @@ impl Tree {
         let (head, origin) = (dataset.contents(), self.origin_image(dataset));
         let newest = dataset.snapshots.last().map(|one| Arc::clone(&one.image));
         let newest = newest.or_else(|| origin.clone());
-        let unique = head.bytes_beside(newest.iter().map(|image| &**image));
+        let unique = head.exclusive_bytes(newest.iter().map(|image| &**image));
         let mut elsewhere: HashSet<usize> = addresses(&head).collect();
         elsewhere.extend(origin.iter().flat_map(|image| addresses(image)));
         let mut by_snapshots = 0;
@@ -58,7 +58,7 @@ impl Tree {
         }
         Charge {
             referenced: head.bytes(),
-            by_data: head.bytes_beside(origin.iter().map(|image| &**image)),
+            by_data: head.exclusive_bytes(origin.iter().map(|image| &**image)),
             by_snapshots,
             by_children: self.of_children(name),
             by_reservation: dataset.number("refreservation").saturating_sub(unique),
@@ -113,7 +113,7 @@ impl Tree {
         };
         let neighbours = [before, Some(after)];
         let neighbours: Vec<&Image> = neighbours.iter().flatten().map(|image| &**image).collect();
-        image.bytes_beside(neighbours.iter().copied())
+        image.exclusive_bytes(neighbours.iter().copied())
     }
 
     /// Returns the bytes in the snapshot at `index` that are not in the one before.
@@ -123,7 +123,7 @@ impl Tree {
             None => self.origin_image(dataset),
         };
         let image = &dataset.snapshots[index].image;
-        image.bytes_beside(before.iter().map(|image| &**image))
+        image.exclusive_bytes(before.iter().map(|image| &**image))
     }
 
     /// As a listing shows it.

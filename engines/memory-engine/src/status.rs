@@ -5,8 +5,9 @@ use std::time::Duration;
 use engine::capabilities::{Health, Upkeep};
 use engine::dataset::Damage;
 use engine::pool::{
-    DeviceState, DeviceStatus, FeatureStatus, GoesOn, GroupRole, Load, PoolError, PoolErrorKind,
-    PoolHealth, PoolStatus, Role, ScanKind, ScanState, ScrubCommand, Suspension, TrimCommand,
+    DeviceState, DeviceStatus, FeatureStatus, GroupRole, Load, PoolError, PoolErrorKind,
+    PoolHealth, PoolStatus, Resumption, Role, ScanKind, ScanState, ScrubCommand, Suspension,
+    TrimCommand,
 };
 
 use crate::state::{MemoryPool, State};
@@ -363,9 +364,9 @@ impl Upkeep for MemoryPool {
         looked.map(|_| Vec::new())
     }
 
-    fn go_on(&self, device: Option<&str>, _: bool) -> Result<GoesOn, PoolError> {
+    fn resume_pool(&self, device: Option<&str>, _: bool) -> Result<Resumption, PoolError> {
         const DOING: &str = "clear";
-        let mut state = self.begin_pool("go_on", DOING)?;
+        let mut state = self.begin_pool("resume_pool", DOING)?;
         self.check_device(&state, DOING, device)?;
         if state.vdevs.is_suspended {
             let present = self.shared.world.present();
@@ -381,6 +382,6 @@ impl Upkeep for MemoryPool {
             self.shared.changed.notify_all();
         }
         state.clear(device);
-        Ok(GoesOn::AsItIs)
+        Ok(Resumption::InPlace)
     }
 }

@@ -102,7 +102,7 @@ impl Inner {
     fn enter(&self, waits: bool) -> Result<Using<'_>, Shut> {
         match self.gate.enter() {
             Err(Shut::Paused) if waits => {
-                let entered = self.gate.enter_patiently();
+                let entered = self.gate.enter_blocking();
                 entered.then_some(()).ok_or(Shut::Closed)
             }
             entered => entered,
@@ -264,7 +264,7 @@ impl BlockDevice for MemoryVolume {
         }
         // The use becomes a loan.
         std::mem::forget(using);
-        self.0.gate.leave_lending();
+        self.0.gate.leave_with_loan();
         Ok(Box::new(Write {
             inner: Arc::clone(&self.0),
             extent,

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use engine::pool::{GroupKind, PoolSpec};
 use engine::{Engine, HostId};
 use memory_engine::MemoryEngine;
-use scenarios::{Bench, Told};
+use scenarios::{Bench, Transcript};
 
 /// Size of the disks.
 const DISK_BYTES: u64 = 256 << 20;
@@ -32,19 +32,19 @@ fn zfs() -> &'static dyn Engine {
 
 fn perform(
     engine: &dyn Engine,
-    folder: &Path,
+    dir: &Path,
     name: &str,
     scenario: fn(&mut Bench<'_>),
 ) -> Vec<String> {
-    let disk = |name: &str| folder.join(name);
+    let disk = |name: &str| dir.join(name);
     let disks = ["a", "b"].map(disk).to_vec();
     let spec = PoolSpec::new(name.parse().expect("a name"), GroupKind::Mirror, disks);
     let pool = engine.create(&spec).expect("a pool");
     let mut bench = Bench {
         engine,
         pool: Some(pool),
-        folder: folder.to_owned(),
-        told: Told::default(),
+        dir: dir.to_owned(),
+        told: Transcript::default(),
     };
     scenario(&mut bench);
     if let Some(pool) = bench.pool.take() {
@@ -57,16 +57,16 @@ fn perform(
 
 /// Performs a scenario on both.
 fn compare(name: &str, scenario: fn(&mut Bench<'_>)) {
-    let folder = tempfile::tempdir().expect("a folder");
+    let dir = tempfile::tempdir().expect("a dir");
     let memory = MemoryEngine::new();
     for disk in DISKS {
-        let path = folder.path().join(disk);
+        let path = dir.path().join(disk);
         let file = std::fs::File::create(&path).expect("a file");
         file.set_len(DISK_BYTES).expect("its size");
         memory.insert_disk(&path.to_string_lossy(), DISK_BYTES);
     }
-    let in_memory = perform(&memory, folder.path(), name, scenario);
-    let on_zfs = perform(zfs(), folder.path(), name, scenario);
+    let in_memory = perform(&memory, dir.path(), name, scenario);
+    let on_zfs = perform(zfs(), dir.path(), name, scenario);
     let differ: Vec<String> = in_memory
         .iter()
         .zip(&on_zfs)
@@ -92,10 +92,10 @@ macro_rules! scenarios {
 scenarios! {
     the_tree,
     volumes_and_their_sizes,
-    properties_and_where_they_come_from,
+    properties_and_their_sources,
     snapshots_and_clones,
     promotions,
-    taking_back,
+    rollbacks,
     file_systems,
     open_volumes,
     keys,
@@ -110,7 +110,7 @@ scenarios! {
 }
 
 #[test]
-fn places_that_are_not_there() {
+fn discovery_in_a_missing_directory_fails() {
     let place = [PathBuf::from("/nowhere/at/all")];
     for engine in [zfs(), &MemoryEngine::new()] {
         assert!(engine.discover(&place).is_err());

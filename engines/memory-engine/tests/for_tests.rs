@@ -28,7 +28,7 @@ fn with_volume() -> (MemoryEngine, MemoryPool) {
 }
 
 #[test]
-fn calls_fail_as_they_are_asked_to_and_do_what_they_should_afterwards() {
+fn injected_failures_hit_calls_and_later_calls_succeed() {
     let (_, pool) = with_volume();
     pool.take_calls();
     let asked = [DatasetErrorKind::NoSpace, DatasetErrorKind::Library];
@@ -49,7 +49,7 @@ fn calls_fail_as_they_are_asked_to_and_do_what_they_should_afterwards() {
 }
 
 #[test]
-fn a_write_waits_while_the_devices_are_gone_and_goes_on_with_them() {
+fn write_blocks_without_devices_and_resumes_with_them() {
     let (engine, pool) = with_volume();
     let volume = pool
         .open_volume(&name("tank/v"), Default::default())
@@ -67,10 +67,12 @@ fn a_write_waits_while_the_devices_are_gone_and_goes_on_with_them() {
     assert_eq!(refused.expect_err("suspended").kind, ErrorKind::WouldBlock);
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| volume.write(0, &[3; 512], WaitMode::MayBlock));
-        let refused = pool.go_on(None, false).expect_err("no device is back");
+        let refused = pool
+            .resume_pool(None, false)
+            .expect_err("no device is back");
         assert_eq!(refused.kind, PoolErrorKind::Suspended);
         engine.return_disk("/disks/b");
-        pool.go_on(None, false).expect("one is back");
+        pool.resume_pool(None, false).expect("one is back");
         waits.join().expect("it ended").expect("written");
     });
     let status = pool.status().expect("its status");
@@ -87,7 +89,7 @@ fn found(engine: &MemoryEngine) -> Candidate {
 }
 
 #[test]
-fn another_host_takes_a_pool_only_by_a_proof() {
+fn other_host_imports_a_pool_only_with_a_proof() {
     let (here, pool) = with_volume();
     let there = here.other_host(NonZeroU32::new(7).expect("a number"), "there");
     let options = ImportOptions::default();
@@ -127,7 +129,7 @@ fn open_again(engine: &MemoryEngine) -> Result<DeviceState, PoolErrorKind> {
 }
 
 #[test]
-fn a_leg_that_went_while_the_pool_was_open_is_older_and_any_other_may_be_newer() {
+fn leg_lost_after_export_may_be_newer_and_import_is_refused() {
     let (engine, pool) = with_volume();
     engine.remove_disk("/disks/a");
     export(pool);
@@ -143,7 +145,7 @@ fn a_leg_that_went_while_the_pool_was_open_is_older_and_any_other_may_be_newer()
 }
 
 #[test]
-fn a_volume_of_no_pool_pauses_resizes_and_is_gone_when_it_is_closed() {
+fn standalone_volume_pauses_resizes_and_closes() {
     let volume = MemoryVolume::new(&name("tank/v"), 1 << 20, 4096);
     volume
         .write(4000, &[7; 200], WaitMode::NoWait)
@@ -168,7 +170,7 @@ fn a_volume_of_no_pool_pauses_resizes_and_is_gone_when_it_is_closed() {
 }
 
 #[test]
-fn a_log_that_waits_is_replayed_by_opening_the_volume() {
+fn pending_log_is_replayed_when_the_volume_is_opened() {
     let (_, pool) = with_volume();
     pool.set_log("tank/v", WaitingLog::Unreadable);
     let refused = pool.open_volume(&name("tank/v"), Default::default());

@@ -9,7 +9,7 @@ use std::path::Path;
 use engine::pool::{GroupKind, PoolSpec};
 use engine::{Capability, Unsupported};
 use memory_engine::MemoryEngine;
-use scenarios::{Bench, OF_DEVICES, Told};
+use scenarios::{Bench, OF_DEVICES, Transcript};
 
 const DISK_BYTES: u64 = 256 << 20;
 const DISKS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
@@ -29,8 +29,8 @@ const ENDS: &[(&str, Scenario, Option<Capability>)] = &[
         Some(Capability::FileSystems),
     ),
     (
-        "properties_and_where_they_come_from",
-        scenarios::properties_and_where_they_come_from,
+        "properties_and_their_sources",
+        scenarios::properties_and_their_sources,
         None,
     ),
     (
@@ -43,11 +43,7 @@ const ENDS: &[(&str, Scenario, Option<Capability>)] = &[
         scenarios::promotions,
         Some(Capability::Sending),
     ),
-    (
-        "taking_back",
-        scenarios::taking_back,
-        Some(Capability::Sending),
-    ),
+    ("rollbacks", scenarios::rollbacks, Some(Capability::Sending)),
     (
         "file_systems",
         scenarios::file_systems,
@@ -83,18 +79,18 @@ fn perform(
     name: &str,
     scenario: fn(&mut Bench<'_>),
 ) -> (Vec<String>, Option<Unsupported>) {
-    let folder = Path::new("/disks");
+    let dir = Path::new("/disks");
     for disk in DISKS {
-        engine.insert_disk(&folder.join(disk).to_string_lossy(), DISK_BYTES);
+        engine.insert_disk(&dir.join(disk).to_string_lossy(), DISK_BYTES);
     }
-    let disks = ["a", "b"].map(|disk| folder.join(disk)).to_vec();
+    let disks = ["a", "b"].map(|disk| dir.join(disk)).to_vec();
     let spec = PoolSpec::new(name.parse().expect("a name"), GroupKind::Mirror, disks);
     let pool = engine::Engine::create(engine, &spec).expect("a pool");
     let mut bench = Bench {
         engine,
         pool: Some(pool),
-        folder: folder.to_owned(),
-        told: Told::default(),
+        dir: dir.to_owned(),
+        told: Transcript::default(),
     };
     let ended = catch_unwind(AssertUnwindSafe(|| scenario(&mut bench)));
     let missing = ended.err().map(|thrown| match thrown.downcast() {
@@ -105,7 +101,7 @@ fn perform(
 }
 
 #[test]
-fn an_engine_of_volumes_answers_as_any_other_until_a_capability_is_demanded() {
+fn volumes_only_engine_behaves_alike_until_a_capability_is_needed() {
     let mut steps = 0;
     for (name, scenario, ends_at) in ENDS {
         let (mut whole, missing) = perform(&MemoryEngine::new(), name, *scenario);
@@ -125,7 +121,7 @@ fn an_engine_of_volumes_answers_as_any_other_until_a_capability_is_demanded() {
 }
 
 #[test]
-fn a_pool_of_volumes_has_no_capability_and_says_so_in_one_sentence() {
+fn volumes_only_pool_reports_missing_capabilities_in_one_sentence() {
     let engine = MemoryEngine::volumes_only();
     for disk in ["/disks/a", "/disks/b"] {
         engine.insert_disk(disk, DISK_BYTES);

@@ -149,7 +149,7 @@ impl FilesGuard {
     }
 
     /// Checks the offset of a block of `length` bytes.
-    fn check_place(&mut self, number: u64, offset: u64, length: u64) -> Result<Object, Kind> {
+    fn check_offset(&mut self, number: u64, offset: u64, length: u64) -> Result<Object, Kind> {
         let object = self.newest(number)?;
         // The library marks spilled attributes this way when it sends the blocks of an encrypted file system raw.
         if offset == length.wrapping_mul(2).wrapping_neg() && length != 0 {
@@ -172,7 +172,7 @@ impl FilesGuard {
 
     fn write(&mut self, record: &Record) -> Result<Step, Kind> {
         let (offset, length) = (record.u64(24), record.u64(32));
-        let object = self.check_place(record.u64(8), offset, length)?;
+        let object = self.check_offset(record.u64(8), offset, length)?;
         if record.u32(16) != object.object_type || record.u8(49) & !3 != 0 {
             return Err(Kind::Malformed("a block has the wrong type"));
         }
@@ -188,7 +188,7 @@ impl FilesGuard {
 
     fn write_embedded(&mut self, record: &Record) -> Result<Step, Kind> {
         let (offset, length) = (record.u64(16), record.u64(24));
-        let object = self.check_place(record.u64(8), offset, length)?;
+        let object = self.check_offset(record.u64(8), offset, length)?;
         check_embedded(record, &self.limits, object.block)
     }
 

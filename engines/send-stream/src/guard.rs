@@ -177,7 +177,7 @@ impl Guard {
     }
 
     /// Checks the offset of a block of `length` bytes.
-    fn check_place(&mut self, object: u64, offset: u64, length: u64) -> Result<u64, Kind> {
+    fn check_offset(&mut self, object: u64, offset: u64, length: u64) -> Result<u64, Kind> {
         let block = self.block_of(object)?;
         let limit = match object {
             DATA => OBJECT_BYTES_MAX,
@@ -195,7 +195,7 @@ impl Guard {
         let (object, object_type) = (record.u64(8), record.u32(16));
         let (offset, length) = (record.u64(24), record.u64(32));
         let flags = record.u8(49);
-        self.check_place(object, offset, length)?;
+        self.check_offset(object, offset, length)?;
         let expected = if object == DATA {
             DATA_TYPE
         } else {
@@ -216,7 +216,7 @@ impl Guard {
 
     fn write_embedded(&mut self, record: &Record) -> Result<Step, Kind> {
         let (object, offset, length) = (record.u64(8), record.u64(16), record.u64(24));
-        let block = self.check_place(object, offset, length)?;
+        let block = self.check_offset(object, offset, length)?;
         check_embedded(record, &self.limits, block)
     }
 

@@ -110,7 +110,7 @@ fn is_malformed(made: Made) -> bool {
 }
 
 #[test]
-fn a_volume_goes_through_byte_for_byte() {
+fn volume_stream_passes_the_guard_unchanged() {
     let made = plain()
         .write(1, DATA_TYPE, 0, 4096)
         .write(1, DATA_TYPE, 8192, 4096)
@@ -124,7 +124,7 @@ fn a_volume_goes_through_byte_for_byte() {
 }
 
 #[test]
-fn what_does_not_begin_a_stream_is_refused() {
+fn stream_without_begin_record_is_refused() {
     let mut other = Made::begin(1);
     other.0[8] ^= 1;
     assert_eq!(other.guarded().err(), Some(Kind::NotAStream));
@@ -148,7 +148,7 @@ fn what_does_not_begin_a_stream_is_refused() {
 }
 
 #[test]
-fn a_cut_at_any_byte_is_a_cut() {
+fn truncation_at_any_byte_is_detected() {
     let made = plain().write(1, DATA_TYPE, 0, 4096).end();
     for length in (0..made.0.len()).step_by(97) {
         let cut = Made(made.0[..length].to_vec());
@@ -157,7 +157,7 @@ fn a_cut_at_any_byte_is_a_cut() {
 }
 
 #[test]
-fn records_that_would_end_the_library_are_refused() {
+fn records_that_would_abort_the_library_are_refused() {
     let first = |made: Made| made.write(1, DATA_TYPE, 4096, 4096);
     assert!(is_malformed(Made::begin(1).write(1, DATA_TYPE, 0, 4096)));
     assert!(is_malformed(first(plain()).write(1, DATA_TYPE, 0, 4096)));
@@ -178,7 +178,7 @@ fn records_that_would_end_the_library_are_refused() {
 }
 
 #[test]
-fn compressed_blocks_have_a_possible_length() {
+fn impossible_compressed_lengths_are_refused() {
     for (compression, stored, fine) in [
         (15, 512, true),
         (15, 3584, true),
@@ -201,7 +201,7 @@ fn compressed_blocks_have_a_possible_length() {
 
 /// Byte-swapped contents of a ZAP would be used before they are checked.
 #[test]
-fn the_table_of_a_volume_is_in_the_order_of_this_machine() {
+fn volume_zap_in_foreign_byte_order_is_refused() {
     let object = |number: u64, object_type: u32, block: u32| {
         record(
             kind::OBJECT,
@@ -306,7 +306,7 @@ impl Made {
     }
 }
 
-fn goes_through(made: Made) {
+fn passes_unchanged(made: Made) {
     let made = made.end();
     let begun = Begin::read(&mut made.0.as_slice()).expect("it begins");
     let out = made.guarded().expect("well-formed");
@@ -314,10 +314,10 @@ fn goes_through(made: Made) {
 }
 
 #[test]
-fn a_file_system_goes_through_byte_for_byte() {
+fn file_system_stream_passes_the_guard_unchanged() {
     let large = Described(32, FILE, 131_072, SYSTEM_ATTRIBUTES, 500, 2, None);
     let odd = Described(9, FILE, 1536, SYSTEM_ATTRIBUTES, 168, 1, None);
-    goes_through(
+    passes_unchanged(
         Made::files(1)
             .of(&Described(1, MASTER, 1024, 0, 0, 1, None))
             .write(1, MASTER, 0, 1024)
@@ -334,7 +334,7 @@ fn a_file_system_goes_through_byte_for_byte() {
             .of(&large)
             .range(kind::FREEOBJECTS, 34, 1 << 40),
     );
-    goes_through(
+    passes_unchanged(
         Made::files(RAW)
             .range(kind::OBJECT_RANGE, 32, 32)
             .of(&Described(
@@ -351,7 +351,7 @@ fn a_file_system_goes_through_byte_for_byte() {
 }
 
 #[test]
-fn records_of_a_file_system_that_would_end_the_library_are_refused() {
+fn file_system_records_that_would_abort_are_refused() {
     let file = || Made::files(1).of(&Described::FILE);
     let described = |what: Described| Made::files(1).of(&what);
     let raw = |what: Described| Made::files(RAW).of(&what);
@@ -432,7 +432,7 @@ fn records_of_a_file_system_that_would_end_the_library_are_refused() {
 }
 
 #[test]
-fn a_package_needs_its_list() {
+fn package_without_nvlist_is_malformed() {
     let mut made = Made::begin(2);
     let begun = Begin::read(&mut made.0.as_slice());
     assert!(begun.is_err_and(|error| matches!(error.kind, Kind::Malformed(_))));

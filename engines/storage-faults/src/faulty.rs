@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_commit_writes_nothing_and_the_next_one_works() {
+    fn failed_commit_writes_nothing_and_the_next_succeeds() {
         let device = device();
         device.set(Operation::Write, Fault::Error(ErrorKind::NoSpace));
         let loan = device.lend(Extent::new(0, 4096)).unwrap();
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_device_gives_the_loan_back_to_who_may_not_wait() {
+    fn slow_device_returns_the_loan_to_nonblocking_callers() {
         let device = device();
         device.set(Operation::Write, Fault::Slow);
         let loan = device.lend(Extent::new(0, 512)).unwrap();
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hung_read_ends_when_the_fault_is_lifted() {
+    fn hung_read_completes_when_the_fault_is_cleared() {
         let device = device();
         device.set(Operation::Read, Fault::Hang);
         let reader = Arc::clone(&device);
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_error_reaches_only_who_waits_and_a_faulty_flush_is_never_clean() {
+    fn late_error_reaches_blocking_calls_and_dirty_stays_unflushed() {
         let device = device();
         device.set_all(Fault::LateError(ErrorKind::Unreadable));
         let extent = Extent::new(0, 512);

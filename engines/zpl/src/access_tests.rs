@@ -181,7 +181,7 @@ fn tries() -> Vec<Try> {
 }
 
 #[test]
-fn each_right_decides_about_what_is_its_own_and_nothing_else() {
+fn each_right_grants_its_own_operations_only() {
     for it in tries() {
         let run = |allowed, denied| (it.run)(&judged(it.kind, allowed, denied), &ann());
         assert_eq!(run(it.enough, 0), Ok(()), "{}: enough", it.what);
@@ -208,7 +208,7 @@ fn each_right_decides_about_what_is_its_own_and_nothing_else() {
 
 /// The table of `zfs_zaccess_delete`, for rights that the directory's list does not mention.
 #[test]
-fn names_go_by_what_the_object_says_and_then_by_the_directory() {
+fn name_removal_checks_the_object_then_its_directory() {
     use right::{DELETE, DELETE_CHILD, WRITE};
     let directories = [
         ("allows", judged(Kind::Directory, DELETE_CHILD, 0), true),
@@ -254,7 +254,7 @@ fn names_go_by_what_the_object_says_and_then_by_the_directory() {
 }
 
 #[test]
-fn in_a_sticky_directory_only_the_object_itself_lets_others_take_it_away() {
+fn sticky_directory_needs_delete_right_on_the_object() {
     let sticky = |rights| Judged {
         attributes: attributes(Kind::Directory, 0o1777),
         rights,
@@ -274,7 +274,7 @@ fn in_a_sticky_directory_only_the_object_itself_lets_others_take_it_away() {
 }
 
 #[test]
-fn what_is_taken_is_not_given_and_nobody_lets_it_be_run_as_its_owner() {
+fn acl_cannot_permit_chown_to_others_or_setuid() {
     let all = judged(Kind::File, right::ALL, 0);
     let refused = |changes| {
         assert_eq!(
@@ -315,7 +315,7 @@ fn what_is_taken_is_not_given_and_nobody_lets_it_be_run_as_its_owner() {
 }
 
 #[test]
-fn a_time_of_now_is_for_whoever_may_write() {
+fn current_time_may_be_set_with_write_permission() {
     let now = SetAttributes {
         accessed: Some(SetTime::Now),
         modified: Some(SetTime::Now),
@@ -329,7 +329,7 @@ fn a_time_of_now_is_for_whoever_may_write() {
 
 /// Independent of the list, for its owner or for root.
 #[test]
-fn the_owner_and_root_keep_what_is_theirs() {
+fn owner_and_root_keep_implicit_rights() {
     for who in [owner(), root()] {
         let denies = match who.uid {
             // The list is not read.
@@ -372,7 +372,7 @@ fn the_owner_and_root_keep_what_is_theirs() {
 
 /// A mode and its trivial list agree for every requester and every right.
 #[test]
-fn a_mode_and_its_list_decide_alike() {
+fn mode_and_its_trivial_acl_decide_alike() {
     let everybody = [
         owner(),
         ann(),
@@ -397,7 +397,7 @@ fn a_mode_and_its_list_decide_alike() {
 }
 
 #[test]
-fn of_two_entries_for_a_right_the_first_one_decides() {
+fn first_of_two_entries_for_a_right_decides() {
     let known = attributes(Kind::File, 0);
     let entry = |allows, who, mask| Entry {
         allows,

@@ -234,7 +234,7 @@ mod tests {
 
     /// For every mode and every class of requester, the list is equivalent to the mode.
     #[test]
-    fn a_trivial_list_allows_what_its_mode_allows() {
+    fn trivial_acl_allows_exactly_its_mode() {
         let identity = |uid, gid| Identity {
             uid,
             gid,
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_of_a_plain_mode_is_what_zfs_stores() {
+    fn acl_of_a_plain_mode_equals_the_bytes_of_zfs() {
         let list = trivial(0o755, Kind::Directory);
         let words: Vec<u64> = list
             .chunks_exact(8)
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_for_a_user_comes_before_what_the_mode_says() {
+    fn user_entry_precedes_the_mode() {
         let attributes = attributes(0o777, Kind::File);
         let mut list = encode(&[Entry {
             allows: false,
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_to_pass_on_only_says_nothing_of_a_directory_and_is_obeyed_by_a_file() {
+    fn inherit_only_entry_is_ignored_by_directory_and_obeyed_by_file() {
         let who = Identity {
             uid: 11,
             gid: 99,
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_comes_back_from_where_it_is_stored_and_from_the_log() {
+    fn acl_survives_storage_and_the_intent_log() {
         let all = [
             (true, Who::Owner),
             (false, Who::Group),

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mode_takes_the_place_of_what_owner_group_and_everyone_may() {
+    fn chmod_replaces_owner_group_and_everyone_entries() {
         let both = flag::FILE | flag::DIRECTORY;
         let named = entry(true, Who::User(7), 0, right::READ | right::WRITE);
         let list = [
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_gets_what_its_directory_passes_on() {
+    fn new_objects_inherit_entries_of_their_directory() {
         let rights = right::READ | right::EXECUTE | right::WRITE_ACL;
         let to_all = entry(true, Who::User(7), flag::FILE | flag::DIRECTORY, rights);
         let to_files = entry(false, Who::Members(8), flag::FILE | flag::ONLY, rights);
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mode_is_not_put_into_a_list_that_says_what_all_may() {
+    fn passthrough_acl_with_everyone_entry_ignores_the_mode() {
         let to_files = entry(true, Who::Everyone, flag::FILE, right::READ);
         let needs_mode = |kind, how| passed_on(&[to_files], 0o644, kind, how).1;
         assert!(!needs_mode(Kind::File, Inheriting::Passthrough));

@@ -104,14 +104,14 @@ mod tests {
         \0\0\0\0\0\0\0\0";
 
     #[test]
-    fn a_list_has_the_bytes_that_a_kernel_writes() {
+    fn attribute_list_equals_the_bytes_of_kernel_zfs() {
         let list: List<'_> = vec![(b"user.a", b"xyz")];
         assert_eq!(encode(&list), ONE);
         assert_eq!(decode(ONE), Some(list));
     }
 
     #[test]
-    fn what_is_cut_or_something_else_is_no_list() {
+    fn truncated_or_foreign_attribute_list_is_rejected() {
         for length in 0..ONE.len() {
             assert_eq!(decode(&ONE[..length]), None, "{length}");
         }

@@ -923,7 +923,7 @@ mod tests {
 
     /// A crash between two records would leave the object with the inherited list.
     #[test]
-    fn an_object_and_its_list_are_one_record_which_has_the_receipt() {
+    fn object_and_acl_share_one_record_with_the_receipt() {
         for mode in [0o100_644, 0o040_755, 0o010_644] {
             let records = logged_of(mode, None);
             let [(kind, body)] = &records[..] else {
@@ -941,7 +941,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_record_of_a_creation_has_the_receipt() {
+    fn last_record_of_a_creation_carries_the_receipt() {
         let records = logged_of(0o100_644, Some(Setting::default()));
         let receipts: Vec<_> = records
             .iter()

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use file_system::Kind;
-use file_system::check::{Fault, Summary, Told};
+use file_system::check::{CheckReport, Fault, Summary};
 
 use crate::acl;
 use crate::convert::{entry_object, flag, kind_of, type_of};
@@ -27,7 +27,7 @@ const DEPTH_MAX: usize = 4096;
 /// Names that are searched for the path of one fault.
 const PATH_NAMES_MAX: u64 = 1 << 20;
 /// Objects between two progress reports.
-const TOLD_EVERY: u64 = 10_000;
+const OBJECTS_PER_REPORT: u64 = 10_000;
 /// Maximum target of a symbolic link, in bytes.
 const LINK_BYTES_MAX: usize = 64 << 10;
 /// Type in a directory's entry.
@@ -51,7 +51,7 @@ impl From<ObjectError> for Ended {
 /// Reports inconsistencies; `tell` returns whether to continue.
 pub fn check<O: Objects>(
     objects: &O,
-    tell: &mut dyn FnMut(Told) -> bool,
+    tell: &mut dyn FnMut(CheckReport) -> bool,
 ) -> Result<Summary, Ended> {
     let mut check = Check::new(objects, tell);
     check.run(COUNTED_MAX)?;
@@ -60,7 +60,7 @@ pub fn check<O: Objects>(
 
 struct Check<'a, O> {
     objects: &'a O,
-    tell: &'a mut dyn FnMut(Told) -> bool,
+    tell: &'a mut dyn FnMut(CheckReport) -> bool,
     root: u64,
     unlinked: u64,
     summary: Summary,
@@ -110,7 +110,7 @@ struct Entry {
 }
 
 impl<'a, O: Objects> Check<'a, O> {
-    fn new(objects: &'a O, tell: &'a mut dyn FnMut(Told) -> bool) -> Self {
+    fn new(objects: &'a O, tell: &'a mut dyn FnMut(CheckReport) -> bool) -> Self {
         let facts = objects.facts();
         let [_, _, count, _] = objects.space().unwrap_or_default();
         Self {
@@ -185,11 +185,11 @@ impl<'a, O: Objects> Check<'a, O> {
 
     fn progress(&mut self) -> Result<(), Ended> {
         self.done += 1;
-        if self.done % TOLD_EVERY != 0 {
+        if self.done % OBJECTS_PER_REPORT != 0 {
             return Ok(());
         }
         let of = self.of.max(self.done);
-        match (self.tell)(Told::Progress {
+        match (self.tell)(CheckReport::Progress {
             done: self.done,
             of,
         }) {
@@ -202,7 +202,7 @@ impl<'a, O: Objects> Check<'a, O> {
         self.summary.faults += 1;
         let mut names_left = PATH_NAMES_MAX;
         let path = path(self.objects, self.root, object, &mut names_left);
-        match (self.tell)(Told::Fault(Fault { object, path, what })) {
+        match (self.tell)(CheckReport::Fault(Fault { object, path, what })) {
             true => Ok(()),
             false => Err(Ended::Canceled),
         }
@@ -221,7 +221,7 @@ impl<'a, O: Objects> Check<'a, O> {
             ),
             Some(Kind::File) => self.judge_end(object, stored),
             Some(Kind::Link) => self.judge_link(object, stored),
-            Some(Kind::Directory) => match self.hangs_below_root(object)? {
+            Some(Kind::Directory) => match self.is_below_root(object)? {
                 true => Ok(()),
                 false => self.fault(object, "does not hang below the root directory".to_owned()),
             },
@@ -402,7 +402,7 @@ impl<'a, O: Objects> Check<'a, O> {
 
     /// Whether the chain of a directory's parents reaches the root. The parent of an attribute directory is the object
     /// with the attributes.
-    fn hangs_below_root(&mut self, directory: u64) -> Result<bool, Ended> {
+    fn is_below_root(&mut self, directory: u64) -> Result<bool, Ended> {
         let (mut at, mut way) = (directory, Vec::new());
         let hangs = loop {
             if at == self.root {

@@ -178,10 +178,10 @@ impl Objects for Maps {
 }
 
 /// The reports of a check with the given number of objects per pass.
-fn told(maps: &Maps, counted_max: u64) -> (Summary, Vec<String>) {
+fn check_reports(maps: &Maps, counted_max: u64) -> (Summary, Vec<String>) {
     let mut faults = Vec::new();
-    let mut tell = |told| {
-        if let Told::Fault(fault) = told {
+    let mut tell = |check_reports| {
+        if let CheckReport::Fault(fault) = check_reports {
             let path = fault
                 .path
                 .unwrap_or_else(|| format!("object {}", fault.object));
@@ -196,9 +196,9 @@ fn told(maps: &Maps, counted_max: u64) -> (Summary, Vec<String>) {
 }
 
 #[test]
-fn what_fits_together_has_no_fault_however_few_are_counted_at_a_time() {
+fn consistent_file_system_has_no_fault_at_any_batch_size() {
     for counted_max in [1, 7, COUNTED_MAX] {
-        let (summary, faults) = told(&Maps::whole(), counted_max);
+        let (summary, faults) = check_reports(&Maps::whole(), counted_max);
         assert_eq!(faults, [""; 0], "{counted_max}");
         let wanted = Summary {
             objects: 8,
@@ -213,7 +213,7 @@ fn what_fits_together_has_no_fault_however_few_are_counted_at_a_time() {
 type Damage = (fn(&mut Maps), &'static [&'static str]);
 
 #[test]
-fn each_damage_is_told_with_its_place() {
+fn each_damage_is_reported_with_its_path() {
     let damages: &[Damage] = &[
         (
             |maps| maps.at(40).links = 3,
@@ -305,7 +305,7 @@ fn each_damage_is_told_with_its_place() {
         let mut maps = Maps::whole();
         damage(&mut maps);
         for counted_max in [3, COUNTED_MAX] {
-            let (summary, faults) = told(&maps, counted_max);
+            let (summary, faults) = check_reports(&maps, counted_max);
             assert_eq!(faults, *wanted, "{counted_max}");
             assert_eq!(summary.faults, wanted.len() as u64);
         }
@@ -313,7 +313,7 @@ fn each_damage_is_told_with_its_place() {
 }
 
 #[test]
-fn whoever_hears_enough_ends_it() {
+fn check_is_canceled_by_its_caller() {
     let mut maps = Maps::whole();
     maps.at(40).links = 7;
     maps.at(42).size = 7;

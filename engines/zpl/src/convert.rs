@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_is_later_than_the_one_before_whatever_the_clock_says() {
+    fn change_attribute_grows_even_if_the_clock_goes_backwards() {
         let far = [4_000_000_000, 999_999_999];
         assert_eq!(now_after(far), [4_000_000_001, 0]);
         assert_eq!(now_after([4_000_000_001, 0]), [4_000_000_001, 1]);
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn times_before_1970_and_devices_come_back() {
+    fn times_before_1970_and_device_numbers_survive_conversion() {
         let time = Time {
             seconds: -5,
             nanoseconds: 7,

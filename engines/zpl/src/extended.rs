@@ -19,7 +19,7 @@ const NAME_BYTES_MAX: usize = 255;
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// The location of an attribute.
-enum Place {
+enum Location {
     List(Vec<u8>),
     File { name: Vec<u8>, object: u64 },
 }
@@ -62,11 +62,11 @@ impl<O: Objects> Zpl<O> {
         stored: &Stored,
         list: &[u8],
         full: &[u8],
-    ) -> Done<Option<Place>> {
+    ) -> Done<Option<Location>> {
         let known = decode(list).ok_or(FileError::Io)?;
         for name in names_of(full) {
             if let Some((_, value)) = known.iter().find(|(known, _)| *known == name) {
-                return Ok(Some(Place::List(value.to_vec())));
+                return Ok(Some(Location::List(value.to_vec())));
             }
         }
         if !stored.has.has(Has::EXTENDED) || stored.extended == 0 || stored.extended == object {
@@ -79,7 +79,7 @@ impl<O: Objects> Zpl<O> {
             }
             if let Some(found) = self.entry(stored.extended, name)? {
                 let (name, object) = (name.to_vec(), found);
-                return Ok(Some(Place::File { name, object }));
+                return Ok(Some(Location::File { name, object }));
             }
         }
         Ok(None)
@@ -96,8 +96,8 @@ impl<O: Objects> Zpl<O> {
         let list = self.attribute_list(node.object)?;
         match self.find_extended(node.object, &stored, &list, &full)? {
             None => Err(FileError::NoExtended),
-            Some(Place::List(value)) => Ok(value),
-            Some(Place::File { object, .. }) => {
+            Some(Location::List(value)) => Ok(value),
+            Some(Location::File { object, .. }) => {
                 let size = self.objects.stored(object).map_err(failure)?.size;
                 if size > FILE_BYTES_MAX {
                     return Err(FileError::TooLarge);
@@ -171,7 +171,7 @@ impl<O: Objects> Zpl<O> {
             self.store_extended((node.object, &stored), list, (&full, value), receipt)?
         };
         if let Some(object) = freed {
-            self.purge_told(object);
+            self.purge_and_log(object);
         }
         Ok(told)
     }
@@ -181,7 +181,7 @@ impl<O: Objects> Zpl<O> {
     fn store_extended(
         &self,
         (object, stored): (u64, &Stored),
-        (list, place): (&[u8], Option<Place>),
+        (list, place): (&[u8], Option<Location>),
         (full, value): (&[u8], Option<&[u8]>),
         receipt: Option<&Receipt>,
     ) -> Done<(Changed, Option<u64>)> {
@@ -203,7 +203,7 @@ impl<O: Objects> Zpl<O> {
             acl: None,
         }];
         let mut freed = None;
-        if let Some(Place::File { name, object }) = &place {
+        if let Some(Location::File { name, object }) = &place {
             let directory = stored.extended;
             let (object, name) = (*object, name.as_slice());
             steps.extend([

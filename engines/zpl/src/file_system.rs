@@ -643,7 +643,7 @@ impl<O: Objects> FileSystem for Zpl<O> {
         }
         let is_unlinked = self.objects.stored(node.object);
         if is_unlinked.is_ok_and(|stored| stored.links == 0) {
-            self.purge_told(node.object);
+            self.purge_and_log(node.object);
         }
     }
 }

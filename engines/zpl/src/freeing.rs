@@ -39,9 +39,9 @@ fn is_no_directory(stored: &Stored) -> bool {
 }
 
 /// Marks an object as being freed by the holder of this guard.
-struct Going<'a, O: Objects>(&'a Zpl<O>, u64);
+struct FreeingGuard<'a, O: Objects>(&'a Zpl<O>, u64);
 
-impl<O: Objects> Drop for Going<'_, O> {
+impl<O: Objects> Drop for FreeingGuard<'_, O> {
     fn drop(&mut self) {
         self.0.lock_holds().going.remove(&self.1);
     }
@@ -52,17 +52,17 @@ impl<O: Objects> Zpl<O> {
     ///
     /// Removing the last name and releasing the last hold may both call this. The second call finds no object, or a new
     /// one with that number, and leaves it alone.
-    pub(crate) fn purge_told(&self, object: u64) {
+    pub(crate) fn purge_and_log(&self, object: u64) {
         // The next writable open does so.
         if self.facts().is_read_only && !self.is_replaying() {
             return;
         }
         if let Err(error) = self.purge_unheld(object) {
-            Self::tell(object, &error);
+            Self::log_failure(object, &error);
         }
     }
 
-    fn tell(object: u64, error: &ObjectError) {
+    fn log_failure(object: u64, error: &ObjectError) {
         if !matches!(error, ObjectError::Closed) {
             tracing::warn!(object, %error, "a removed file still uses space; the next open of the file system frees it");
         }
@@ -72,7 +72,7 @@ impl<O: Objects> Zpl<O> {
         let is_large = {
             let _changing = self.locks.change(&[object]);
             match self.objects.stored(object) {
-                Ok(stored) if stored.links == 0 && self.lock_holds().goes(object) => {
+                Ok(stored) if stored.links == 0 && self.lock_holds().mark_unlinked(object) => {
                     is_large(&stored)
                 }
                 Ok(_) | Err(ObjectError::Missing) => return Ok(()),
@@ -115,13 +115,13 @@ impl<O: Objects> Zpl<O> {
             };
             let Some(object) = object else { return };
             if let Err(error) = self.purge(object) {
-                Self::tell(object, &error);
+                Self::log_failure(object, &error);
             }
         }
     }
 
     /// Starts to free large files on separate threads, including those left by a crash.
-    pub fn free_beside(self: &Arc<Self>)
+    pub fn free_in_background(self: &Arc<Self>)
     where
         O: Send + Sync + 'static,
     {
@@ -146,7 +146,7 @@ impl<O: Objects> Zpl<O> {
     /// no other thread does so concurrently.
     fn purge(&self, object: u64) -> Result<(), ObjectError> {
         // Until its number may be reused, or this has failed.
-        let mut going = Some(Going(self, object));
+        let mut going = Some(FreeingGuard(self, object));
         let mut waiting = vec![object];
         while let Some(object) = waiting.pop() {
             let found = self.objects.stored(object);
@@ -210,7 +210,7 @@ impl<O: Objects> Zpl<O> {
         object: u64,
         stored: &Stored,
         waiting: &mut Vec<u64>,
-        going: &mut Option<Going<'_, O>>,
+        going: &mut Option<FreeingGuard<'_, O>>,
     ) -> Result<(), ObjectError> {
         self.empty(object, stored, waiting)?;
         let mut steps = vec![Step::Forget { object }, Step::Free { object }];
@@ -253,9 +253,9 @@ impl<O: Objects> Zpl<O> {
                 Ok(stored) if self.is_kept(object, &stored) => {}
                 // Its attribute objects would conflict with a log that creates objects under their numbers.
                 Ok(stored) if is_large(&stored) && !has_extended(&stored) => {
-                    let goes = self.lock_holds().goes(object);
+                    let mark_unlinked = self.lock_holds().mark_unlinked(object);
                     // A later open finds it again.
-                    if goes && !self.facts().is_read_only {
+                    if mark_unlinked && !self.facts().is_read_only {
                         self.lock_to_free().waiting.push_back(object);
                     }
                 }
@@ -290,7 +290,7 @@ impl<O: Objects> Zpl<O> {
 
     /// In a replay: frees pending objects, because the log creates new ones with their numbers.
     pub(crate) fn make_way(&self, numbers: Range<u64>) -> Result<(), ObjectError> {
-        for object in numbers.filter(|number| self.is_going(*number)) {
+        for object in numbers.filter(|number| self.is_being_freed(*number)) {
             self.lock_to_free().waiting.retain(|one| *one != object);
             self.purge(object)?;
             self.objects.settle()?;
@@ -299,7 +299,7 @@ impl<O: Objects> Zpl<O> {
     }
 
     /// Whether an object is being freed or pending.
-    pub(crate) fn is_going(&self, object: u64) -> bool {
+    pub(crate) fn is_being_freed(&self, object: u64) -> bool {
         self.lock_holds().going.contains(&object)
     }
 }

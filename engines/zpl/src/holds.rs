@@ -70,7 +70,7 @@ impl Holds {
     }
 
     /// The object has no name, and is to be freed unless it is held. Returns false if there is nothing to do.
-    pub(crate) fn goes(&mut self, object: u64) -> bool {
+    pub(crate) fn mark_unlinked(&mut self, object: u64) -> bool {
         !self.counts.contains_key(&object) && self.going.insert(object)
     }
 }

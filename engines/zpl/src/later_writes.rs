@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_that_no_later_write_is_about() {
+    fn later_writes_are_subtracted_from_a_range() {
         let mut later = LaterWrites::default();
         let writes = [(5, 10, 10), (5, 40, 10), (5, 15, 10), (6, 0, 100)];
         let records = writes.map(|(object, offset, length)| Record::WriteAgain {

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_waits_for_all_that_is_lent() {
+    fn change_blocks_until_all_loans_are_returned() {
         let locks = Arc::new(ObjectLocks::new());
         let lending = [7, 7].map(|object| locks.lend(object, &locks.read(object)));
         drop(locks.change(&[8]));

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_number_of_no_project_is_none() {
+    fn project_number_of_no_project_decodes_to_none() {
         let decode = |project| {
             let options = Options {
                 project: Some(project),

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_has_one_entry_and_the_oldest_goes_first() {
+    fn each_slot_has_one_receipt_and_the_oldest_is_evicted() {
         let mut receipts = Receipts::default();
         for place in 0..ENTRIES_MAX {
             assert_eq!(keep(&mut receipts, receipt(place, 1)), place);
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_makes_many_changes_pushes_out_its_own_receipts() {
+    fn busy_client_evicts_only_its_own_receipts() {
         let many = ENTRIES_PER_CLIENT_MAX as u32;
         let mut receipts = Receipts::default();
         let waits = receipt_of(1, 7);
@@ -299,7 +299,7 @@ mod tests {
 
     /// The order of stored receipts is unknown after a start.
     #[test]
-    fn what_was_kept_before_the_start_is_not_pushed_out_by_its_client() {
+    fn receipts_from_before_the_start_are_not_evicted_by_client() {
         let mut bytes = vec![0; READ_BYTES];
         let before = ENTRIES_PER_CLIENT_MAX as u32;
         for entry in 0..before {
@@ -320,7 +320,7 @@ mod tests {
 
     /// Changes of attributes run concurrently: no two of them share an entry, and a failed change frees its entry.
     #[test]
-    fn changes_under_way_have_entries_of_their_own() {
+    fn concurrent_changes_have_separate_entries() {
         let mut receipts = Receipts::default();
         let entries = [0, 1, 2].map(|place| receipts.begin(receipt(place, 1).place));
         assert_eq!(entries, [0, 1, 2]);
@@ -339,7 +339,7 @@ mod tests {
 
     /// A crash can leave an unwritten entry before written ones.
     #[test]
-    fn an_entry_that_was_never_written_is_used_by_the_next_place() {
+    fn unwritten_entry_is_reused_by_the_next_slot() {
         let mut bytes = vec![0; READ_BYTES];
         for entry in [0, 3] {
             let place = &mut bytes[entry * ENTRY_BYTES..][..ENTRY_BYTES];

@@ -12,7 +12,7 @@ fn back(record: &Record<'_>) {
 }
 
 #[test]
-fn what_is_logged_is_understood_and_what_is_cut_is_not() {
+fn logged_records_decode_and_truncated_ones_do_not() {
     let file = Creation {
         directory: 34,
         object: 128,
@@ -125,7 +125,7 @@ fn what_is_logged_is_understood_and_what_is_cut_is_not() {
 }
 
 #[test]
-fn a_write_has_its_bytes_in_the_record_or_in_a_block() {
+fn write_record_holds_its_data_inline_or_in_a_block() {
     let record = Record::Write {
         object: 128,
         offset: 10,
@@ -156,7 +156,7 @@ fn a_write_has_its_bytes_in_the_record_or_in_a_block() {
 }
 
 #[test]
-fn a_receipt_stands_behind_the_rest() {
+fn receipt_follows_the_other_fields_of_a_record() {
     let receipt = Receipt {
         place: [7; 20],
         number: 8,
@@ -248,7 +248,7 @@ fn a_receipt_stands_behind_the_rest() {
 
 /// The bytes of `lr_create_t`, one number after the other.
 #[test]
-fn a_creation_has_the_layout_of_zil_h() {
+fn creation_record_matches_lr_create_t() {
     let record = Record::Create(Creation {
         directory: 1,
         object: 2,
@@ -270,7 +270,7 @@ fn a_creation_has_the_layout_of_zil_h() {
 }
 
 #[test]
-fn what_cannot_be_replayed_is_told_by_its_type() {
+fn unsupported_record_is_reported_with_its_type() {
     for kind in [0, 12, 25, 1 << 63 | 5] {
         assert_eq!(decode(kind, &[0; 64]), Err(BadRecord::Unsupported { kind }));
     }
@@ -296,7 +296,7 @@ fn what_cannot_be_replayed_is_told_by_its_type() {
 
 /// Flags, a project, and lists that came with a creation, in all the ways in which they are combined.
 #[test]
-fn what_came_with_a_creation_is_understood() {
+fn creation_options_decode_in_all_combinations() {
     let options = Options {
         flags: [0x4010_0000_0000, 0x4000_0000_0000],
         project: Some(7),
@@ -336,7 +336,7 @@ fn what_came_with_a_creation_is_understood() {
 
 /// The bytes of `lr_acl_create_t` and `lr_attr_t` (`sys/zil.h`).
 #[test]
-fn a_creation_with_all_has_the_layout_of_zil_h() {
+fn creation_record_with_all_options_matches_zil_h() {
     let record = Record::Create(Creation {
         directory: 1,
         object: 2,
@@ -370,7 +370,7 @@ fn a_creation_with_all_has_the_layout_of_zil_h() {
 
 /// An id of an identity mapper has a domain, which is stored in front of the name.
 #[test]
-fn owners_of_other_domains_are_refused() {
+fn ids_with_a_foreign_domain_are_refused() {
     let file = Creation {
         directory: 34,
         object: 128,
@@ -406,7 +406,7 @@ fn owners_of_other_domains_are_refused() {
 
 /// Some versions of OpenZFS log how many entries a list has, and none of them.
 #[test]
-fn a_list_without_its_entries_is_damaged() {
+fn acl_record_without_its_entries_is_damaged() {
     let record = Record::Create(Creation {
         directory: 34,
         object: 128,

@@ -132,7 +132,7 @@ impl<O: Objects> Zpl<O> {
             self.unlink((directory.object, &parent), name, &losing, receipt)?
         };
         if let Some(object) = gone {
-            self.purge_told(object);
+            self.purge_and_log(object);
         }
         Ok(told)
     }
@@ -225,7 +225,7 @@ impl<O: Objects> Zpl<O> {
             self.rename_locked(who, names)?
         };
         if let Some(object) = gone {
-            self.purge_told(object);
+            self.purge_and_log(object);
         }
         Ok(renamed)
     }

@@ -180,7 +180,7 @@ fn replay<O: Objects>(zpl: &Zpl<O>, record: &Record<'_>, receipt: Option<&Receip
 
 /// The object of a record. A large file that lost its last name counts as missing, although its space is freed later.
 fn there<O: Objects>(zpl: &Zpl<O>, object: u64) -> Result<Stored, ObjectError> {
-    match zpl.is_going(object) {
+    match zpl.is_being_freed(object) {
         true => Err(ObjectError::Missing),
         false => zpl.objects.stored(object),
     }

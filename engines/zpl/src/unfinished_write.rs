@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_last_write_is_left_out_and_only_if_its_end_is_missing() {
+    fn only_an_incomplete_last_write_is_skipped() {
         let whole = [part(0, 10, 40), part(10, 20, 40), part(30, 10, 40)];
         assert_eq!(left_out(&whole), NONE);
         assert_eq!(left_out(&whole[..2]), [0, 1]);

@@ -52,11 +52,11 @@ pub const BH_IO_WRITE_OF_LOG: u32 = 6;
 /// A read of a scrub, a resilver or a rebuild.
 pub const BH_IO_READ_OF_COPY: u32 = 7;
 /// The library completes the I/O on its own thread.
-pub const BH_GO_ON_ELSEWHERE: u32 = 0;
+pub const BH_CONTINUE_ELSEWHERE: u32 = 0;
 /// The library may complete the I/O on this thread, a driver's, if no further I/O blocks on it.
-pub const BH_GO_ON_HERE: u32 = 1;
+pub const BH_CONTINUE_HERE: u32 = 1;
 /// The library may complete the I/O on this thread, which submitted it and has not returned.
-pub const BH_GO_ON_SUBMITTER: u32 = 2;
+pub const BH_CONTINUE_SUBMITTER: u32 = 2;
 
 /// An I/O of the library.
 #[repr(C)]
@@ -162,7 +162,7 @@ unsafe extern "C" {
     pub fn bh_io_is_binding(io: *mut bh_io) -> u32;
     pub fn bh_io_read_elsewhere(io: *mut bh_io);
     pub fn bh_io_read_here(io: *mut bh_io);
-    pub fn bh_pool_leg_lacks(name: *const c_char, guid: u64, since: u64, waits: u32) -> i32;
+    pub fn bh_pool_leg_missing_data(name: *const c_char, guid: u64, since: u64, waits: u32) -> i32;
     pub fn bh_pool_write_group(name: *const c_char) -> i32;
     pub fn bh_pool_leg_progress(
         name: *const c_char,
@@ -237,8 +237,8 @@ unsafe extern "C" {
         command: u32,
     ) -> i32;
     pub fn bh_pool_clear(name: *const c_char, vdev_guid: u64, resumes: u32) -> i32;
-    pub fn bh_pool_may_go_on(name: *const c_char, vdev_guids: *const u64, count: u32) -> i32;
-    pub fn bh_pool_standings(name: *const c_char, out: *mut *mut nvlist) -> i32;
+    pub fn bh_pool_may_resume(name: *const c_char, vdev_guids: *const u64, count: u32) -> i32;
+    pub fn bh_pool_sync_states(name: *const c_char, out: *mut *mut nvlist) -> i32;
     pub fn bh_vdev_add(name: *const c_char, vdev_tree: *mut nvlist) -> i32;
     pub fn bh_vdev_attach(
         name: *const c_char,

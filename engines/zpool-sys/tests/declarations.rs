@@ -222,8 +222,8 @@ fn check_file(package: &Path) -> (String, usize) {
 
 fn compile(code: &str) -> std::process::Output {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folder = tempfile::tempdir().expect("temporary folder");
-    let file = folder.path().join("declarations.c");
+    let dir = tempfile::tempdir().expect("temporary dir");
+    let file = dir.path().join("declarations.c");
     std::fs::write(&file, code).expect("write");
     let shim = package.join(flags::SHIM);
     let mut command = Command::new("cc");
@@ -251,7 +251,7 @@ fn declarations_agree_with_the_headers() {
 }
 
 #[test]
-fn wrong_declaration_is_noticed() {
+fn wrong_declaration_is_detected() {
     let (code, _) = check_file(Path::new(env!("CARGO_MANIFEST_DIR")));
     for wrong in [
         "extern uint64_t bh_pool_sync(char const *);",

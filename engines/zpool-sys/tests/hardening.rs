@@ -10,7 +10,7 @@ fn told(tool: &str, words: &[&str], file: &Path) -> String {
 }
 
 #[test]
-fn the_shim_guards_its_stack_and_the_buffers_whose_sizes_are_known() {
+fn shim_has_stack_protector_and_fortified_buffers() {
     let archive = Path::new(env!("OUT_DIR")).join("libbulkhead_zfs.a");
     let symbols = told("nm", &["--undefined-only"], &archive);
     assert!(symbols.contains("__stack_chk_fail"), "no stack protector");
@@ -18,7 +18,7 @@ fn the_shim_guards_its_stack_and_the_buffers_whose_sizes_are_known() {
 }
 
 #[test]
-fn a_program_is_loaded_anywhere_and_nothing_writable_is_run() {
+fn binary_is_pie_and_has_no_writable_executable_memory() {
     let own = std::env::current_exe().expect("this program");
     let words = ["-W", "--file-header", "--program-headers", "--dynamic"];
     let headers = told("readelf", &words, &own);

@@ -29,7 +29,7 @@ fn called_by_the_linker(lines: &[String]) -> BTreeSet<&str> {
 }
 
 #[test]
-fn the_library_calls_what_the_shim_replaces_through_the_linker() {
+fn library_calls_replaced_functions_through_the_linker() {
     let shim = Path::new(env!("OUT_DIR")).join("libbulkhead_zfs.a");
     let library = Path::new(env!("OPENZFS_LIBRARY"));
     let own = told("nm", &["--defined-only", "--extern-only"], &shim);

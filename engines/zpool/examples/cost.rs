@@ -91,11 +91,11 @@ fn run(volume: &Volume) {
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
-    let folder = PathBuf::from(arguments.next().expect("a folder"));
-    let folder = tempfile::tempdir_in(folder).expect("temporary folder");
+    let dir = PathBuf::from(arguments.next().expect("a dir"));
+    let dir = tempfile::tempdir_in(dir).expect("temporary dir");
     let devices: Vec<PathBuf> = (0..2)
         .map(|number| {
-            let path = folder.path().join(format!("leg{number}"));
+            let path = dir.path().join(format!("leg{number}"));
             let file = std::fs::File::create(&path).expect("create");
             file.set_len(2 << 30).expect("size");
             path

@@ -6,7 +6,7 @@
 //! reply starts with the lane, too: `LANE ok WORDS` or `LANE error WHY`. The end of the input terminates the process at
 //! once, like a crash; `LANE export` closes the pool in good order first.
 //!
-//! Words of a command are separated by spaces. Names and texts are written by `%XX` where they are not letters, digits or `._-/`.
+//! Arguments of a command are separated by spaces. Names and texts are written by `%XX` where they are not letters, digits or `._-/`.
 //!
 //! | command | effect |
 //! |---|---|
@@ -67,10 +67,10 @@ const READ_BYTES: usize = 1 << 20;
 const SUMMED_BYTES_MAX: u64 = 64 << 20;
 const END_BYTES: u64 = 4 << 20;
 
-type Answer = Result<String, String>;
+type Reply = Result<String, String>;
 type Visit<'a> = &'a mut dyn FnMut(&[u8], Node, &Attributes) -> Result<(), String>;
 
-fn told(error: impl std::error::Error) -> String {
+fn error_text(error: impl std::error::Error) -> String {
     let mut words = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {
@@ -125,9 +125,9 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// The words of a command.
-struct Words<'a>(std::str::SplitWhitespace<'a>);
+struct Arguments<'a>(std::str::SplitWhitespace<'a>);
 
-impl<'a> Words<'a> {
+impl<'a> Arguments<'a> {
     fn word(&mut self) -> Result<&'a str, String> {
         self.0
             .next()
@@ -135,19 +135,19 @@ impl<'a> Words<'a> {
     }
 
     fn number(&mut self) -> Result<u64, String> {
-        self.word()?.parse().map_err(told)
+        self.word()?.parse().map_err(error_text)
     }
 
     fn id(&mut self) -> Result<u32, String> {
-        self.word()?.parse().map_err(told)
+        self.word()?.parse().map_err(error_text)
     }
 
     fn octal(&mut self) -> Result<u32, String> {
-        u32::from_str_radix(self.word()?, 8).map_err(told)
+        u32::from_str_radix(self.word()?, 8).map_err(error_text)
     }
 
     fn time(&mut self) -> Result<SetTime, String> {
-        let nanoseconds: i128 = self.word()?.parse().map_err(told)?;
+        let nanoseconds: i128 = self.word()?.parse().map_err(error_text)?;
         let second = 1_000_000_000;
         Ok(SetTime::To(Time {
             seconds: nanoseconds.div_euclid(second) as i64,
@@ -156,7 +156,7 @@ impl<'a> Words<'a> {
     }
 
     fn dataset(&mut self) -> Result<VolumeName, String> {
-        self.word()?.parse().map_err(told)
+        self.word()?.parse().map_err(error_text)
     }
 
     fn text(&mut self) -> Result<Vec<u8>, String> {
@@ -190,14 +190,14 @@ impl Lane {
         Ok(opened.files())
     }
 
-    fn perform(&mut self, command: &str) -> Answer {
-        let mut words = Words(command.split_whitespace());
+    fn perform(&mut self, command: &str) -> Reply {
+        let mut words = Arguments(command.split_whitespace());
         match words.word()? {
             "open" => {
                 let name = words.dataset()?;
                 let pool = self.pool.lock().expect("no panic");
                 let pool = pool.as_ref().ok_or("the pool is exported")?;
-                let opened = pool.open_files((&name).into(), false).map_err(told)?;
+                let opened = pool.open_files((&name).into(), false).map_err(error_text)?;
                 let root = opened.files().root();
                 self.opened = Some(opened);
                 Ok(root.object.to_string())
@@ -216,21 +216,21 @@ impl Lane {
         }
     }
 
-    fn administer(&self, what: &str, words: &mut Words<'_>) -> Answer {
+    fn administer(&self, what: &str, words: &mut Arguments<'_>) -> Reply {
         let mut guard = self.pool.lock().expect("no panic");
         if what == "export" {
             let pool = guard.take().ok_or("the pool is exported")?;
-            pool.export().map_err(|(_, error)| told(error))?;
+            pool.export().map_err(|(_, error)| error_text(error))?;
             return Ok(String::new());
         }
         let pool = guard.as_ref().ok_or("the pool is exported")?;
         if what == "sync" {
-            pool.sync().map_err(told)?;
+            pool.sync().map_err(error_text)?;
             return Ok(String::new());
         }
         let name = words.dataset()?;
         let done = match what {
-            "create" => pool.create_parents(&format!("{name}/below").parse().map_err(told)?),
+            "create" => pool.create_parents(&format!("{name}/below").parse().map_err(error_text)?),
             "key" => pool.load_key((&name).into(), &material(words)?),
             "create-secret" => {
                 let key = NewKey {
@@ -252,12 +252,12 @@ impl Lane {
                 pool.set_dataset_properties((&name).into(), &[(property, value)])
             }
         };
-        done.map_err(told)?;
+        done.map_err(error_text)?;
         Ok(String::new())
     }
 
     /// Operations that no file system performs, to test the kernel's reaction.
-    fn experiment(&self, what: &str, words: &mut Words<'_>) -> Answer {
+    fn experiment(&self, what: &str, words: &mut Arguments<'_>) -> Reply {
         let opened = self.opened.as_ref().ok_or("no file system is open")?;
         let name;
         let stored = Stored {
@@ -292,25 +292,25 @@ impl Lane {
             }
         };
         let outcome = opened.objects().change(&[step], false);
-        Ok(outcome.map_err(told)?.object.to_string())
+        Ok(outcome.map_err(error_text)?.object.to_string())
     }
 
-    fn tree(&self) -> Answer {
+    fn tree(&self) -> Reply {
         let files = self.files()?;
         let mut seen = HashMap::new();
         let count = self.walk(&mut |path, node, attributes| {
             let said = entry(&*files, node, attributes, &mut seen)?;
             let line = format!("{} entry {} {said}", self.number, encoded(path));
-            self.says.send(line).map_err(told)
+            self.says.send(line).map_err(error_text)
         })?;
         Ok(count.to_string())
     }
 
-    fn projects(&self) -> Answer {
+    fn projects(&self) -> Reply {
         let opened = self.opened.as_ref().ok_or("no file system is open")?;
         let mut all = Vec::new();
         self.walk(&mut |path, node, _| {
-            let stored = opened.objects().stored(node.object).map_err(told)?;
+            let stored = opened.objects().stored(node.object).map_err(error_text)?;
             if stored.project != 0 {
                 all.push(format!("{}={}", encoded(path), stored.project));
             }
@@ -325,7 +325,7 @@ impl Lane {
         let mut waiting = vec![(b"/".to_vec(), files.root())];
         let mut count = 0;
         while let Some((path, node)) = waiting.pop() {
-            let attributes = files.attributes(node).map_err(told)?;
+            let attributes = files.attributes(node).map_err(error_text)?;
             visit(&path, node, &attributes)?;
             count += 1;
             if attributes.kind == Kind::Directory {
@@ -349,13 +349,13 @@ fn inside(
     };
     files
         .read_directory(&ROOT, directory, 0, &mut visit)
-        .map_err(told)?;
+        .map_err(error_text)?;
     let slash = match path {
         b"/" => &b""[..],
         _ => b"/",
     };
     let found = names.into_iter().map(|name| {
-        let object = files.look_up(&ROOT, directory, &name).map_err(told)?;
+        let object = files.look_up(&ROOT, directory, &name).map_err(error_text)?;
         Ok(([path, slash, &name].concat(), object.node))
     });
     found.collect()
@@ -371,11 +371,11 @@ fn entry(
     node: Node,
     attributes: &Attributes,
     seen: &mut HashMap<u64, String>,
-) -> Answer {
+) -> Reply {
     let (kind, contents) = match attributes.kind {
         Kind::File => ("file", sum(files, node, attributes.size, seen)?),
         Kind::Directory => ("directory", "-".to_owned()),
-        Kind::Link => ("link", encoded(&files.read_link(node).map_err(told)?)),
+        Kind::Link => ("link", encoded(&files.read_link(node).map_err(error_text)?)),
         Kind::BlockDevice => ("block", "-".to_owned()),
         Kind::CharacterDevice => ("character", "-".to_owned()),
         Kind::Socket => ("socket", "-".to_owned()),
@@ -397,7 +397,7 @@ fn entry(
 }
 
 /// The SHA-256 of a file's contents, or of the head and tail of a long one.
-fn sum(files: &dyn FileSystem, node: Node, size: u64, seen: &mut HashMap<u64, String>) -> Answer {
+fn sum(files: &dyn FileSystem, node: Node, size: u64, seen: &mut HashMap<u64, String>) -> Reply {
     if let Some(sum) = seen.get(&node.object) {
         return Ok(sum.clone());
     }
@@ -411,7 +411,9 @@ fn sum(files: &dyn FileSystem, node: Node, size: u64, seen: &mut HashMap<u64, St
         let mut at = part.start;
         while at < part.end {
             let length = READ_BYTES.min((part.end - at) as usize);
-            let read = files.read(node, at, &mut buffer[..length]).map_err(told)?;
+            let read = files
+                .read(node, at, &mut buffer[..length])
+                .map_err(error_text)?;
             context.update(&buffer[..read.length]);
             at += read.length as u64;
             if read.length == 0 {
@@ -429,7 +431,7 @@ fn sum(files: &dyn FileSystem, node: Node, size: u64, seen: &mut HashMap<u64, St
     Ok(text)
 }
 
-fn material(words: &mut Words<'_>) -> Result<KeyMaterial, String> {
+fn material(words: &mut Arguments<'_>) -> Result<KeyMaterial, String> {
     Ok(KeyMaterial::new(Zeroizing::new(unhex(words.word()?)?)))
 }
 
@@ -439,7 +441,7 @@ fn found(files: &dyn FileSystem, path: &[u8]) -> Result<Node, String> {
         .split(|byte| *byte == b'/')
         .filter(|name| !name.is_empty())
     {
-        node = files.look_up(&ROOT, node, name).map_err(told)?.node;
+        node = files.look_up(&ROOT, node, name).map_err(error_text)?.node;
     }
     Ok(node)
 }
@@ -451,7 +453,7 @@ fn place<'a>(files: &dyn FileSystem, path: &'a [u8]) -> Result<(Node, &'a [u8]),
     Ok((found(files, &path[..slash])?, &path[slash + 1..]))
 }
 
-fn make(files: &dyn FileSystem, words: &mut Words<'_>) -> Answer {
+fn make(files: &dyn FileSystem, words: &mut Arguments<'_>) -> Reply {
     let kind = words.word()?;
     let path = words.text()?;
     let (mode, uid, gid) = (words.octal()?, words.id()?, words.id()?);
@@ -481,11 +483,11 @@ fn make(files: &dyn FileSystem, words: &mut Words<'_>) -> Answer {
     let (directory, name) = place(files, &path)?;
     let made = files
         .make(&ROOT, directory, name, what, &attributes, None)
-        .map_err(told)?;
+        .map_err(error_text)?;
     Ok(made.object.node.object.to_string())
 }
 
-fn write(files: &dyn FileSystem, words: &mut Words<'_>) -> Answer {
+fn write(files: &dyn FileSystem, words: &mut Arguments<'_>) -> Reply {
     let node = found(files, &words.text()?)?;
     let (offset, length) = (words.number()?, words.number()? as usize);
     let token = words.word()?.as_bytes();
@@ -500,28 +502,28 @@ fn write(files: &dyn FileSystem, words: &mut Words<'_>) -> Answer {
         .take(length)
         .copied()
         .collect();
-    files.write(node, offset, &bytes).map_err(told)?;
+    files.write(node, offset, &bytes).map_err(error_text)?;
     Ok(String::new())
 }
 
-fn read(files: &dyn FileSystem, words: &mut Words<'_>) -> Answer {
+fn read(files: &dyn FileSystem, words: &mut Arguments<'_>) -> Reply {
     let node = found(files, &words.text()?)?;
     let (offset, length) = (words.number()?, words.number()? as usize);
     let mut bytes = vec![0; length];
-    let read = files.read(node, offset, &mut bytes).map_err(told)?;
+    let read = files.read(node, offset, &mut bytes).map_err(error_text)?;
     Ok(hex(&bytes[..read.length]))
 }
 
-fn change(files: &dyn FileSystem, path: &[u8], changes: &SetAttributes) -> Answer {
+fn change(files: &dyn FileSystem, path: &[u8], changes: &SetAttributes) -> Reply {
     let node = found(files, path)?;
     let guard = Guard::default();
     files
         .set_attributes(&ROOT, node, changes, &guard, None)
-        .map_err(told)?;
+        .map_err(error_text)?;
     Ok(String::new())
 }
 
-fn set(files: &dyn FileSystem, what: &str, words: &mut Words<'_>) -> Answer {
+fn set(files: &dyn FileSystem, what: &str, words: &mut Arguments<'_>) -> Reply {
     let path = words.text()?;
     let mut changes = SetAttributes::default();
     match what {
@@ -540,20 +542,20 @@ fn entry_of(word: &str) -> Result<Entry, String> {
     };
     Ok(Entry {
         allows: how == "+",
-        flags: flags.parse().map_err(told)?,
-        mask: mask.parse().map_err(told)?,
+        flags: flags.parse().map_err(error_text)?,
+        mask: mask.parse().map_err(error_text)?,
         who: match (whom, whom.get(1..)) {
             ("o", _) => Who::Owner,
             ("g", _) => Who::Group,
             ("e", _) => Who::Everyone,
-            (_, Some(id)) if whom.starts_with('u') => Who::User(id.parse().map_err(told)?),
-            (_, Some(id)) if whom.starts_with('g') => Who::Members(id.parse().map_err(told)?),
+            (_, Some(id)) if whom.starts_with('u') => Who::User(id.parse().map_err(error_text)?),
+            (_, Some(id)) if whom.starts_with('g') => Who::Members(id.parse().map_err(error_text)?),
             _ => return Err("nobody".to_owned()),
         },
     })
 }
 
-fn word_of(entry: &Entry) -> String {
+fn entry_text(entry: &Entry) -> String {
     let how = if entry.allows { '+' } else { '-' };
     let whom = match entry.who {
         Who::Owner => "o".to_owned(),
@@ -565,22 +567,22 @@ fn word_of(entry: &Entry) -> String {
     format!("{how},{},{},{whom}", entry.flags, entry.mask)
 }
 
-fn perform(files: &dyn FileSystem, what: &str, words: &mut Words<'_>) -> Answer {
+fn perform(files: &dyn FileSystem, what: &str, words: &mut Arguments<'_>) -> Reply {
     match what {
         "make" => return make(files, words),
         "write" => return write(files, words),
         "read" => return read(files, words),
         "size" | "mode" | "owner" | "times" => return set(files, what, words),
-        "commit" => files.commit(None).map_err(told)?,
+        "commit" => files.commit(None).map_err(error_text)?,
         "punch" => {
             let node = found(files, &words.text()?)?;
             let (offset, length) = (words.number()?, words.number()?);
-            files.deallocate(node, offset, length).map_err(told)?;
+            files.deallocate(node, offset, length).map_err(error_text)?;
         }
         "rename" => {
             let (from, to) = (words.text()?, words.text()?);
             let (from, to) = (place(files, &from)?, place(files, &to)?);
-            files.rename(&ROOT, from, to, None).map_err(told)?;
+            files.rename(&ROOT, from, to, None).map_err(error_text)?;
         }
         "link" => {
             let node = found(files, &words.text()?)?;
@@ -588,7 +590,7 @@ fn perform(files: &dyn FileSystem, what: &str, words: &mut Words<'_>) -> Answer 
             let (directory, name) = place(files, &new)?;
             files
                 .link(&ROOT, node, directory, name, None)
-                .map_err(told)?;
+                .map_err(error_text)?;
         }
         "remove" | "remove-directory" => {
             let path = words.text()?;
@@ -599,7 +601,7 @@ fn perform(files: &dyn FileSystem, what: &str, words: &mut Words<'_>) -> Answer 
             };
             files
                 .remove(&ROOT, directory, name, what, None)
-                .map_err(told)?;
+                .map_err(error_text)?;
         }
         "attribute" => {
             let (node, name) = (found(files, &words.text()?)?, words.text()?);
@@ -610,13 +612,13 @@ fn perform(files: &dyn FileSystem, what: &str, words: &mut Words<'_>) -> Answer 
                 }
                 None => files.remove_extended(&ROOT, node, &name, None),
             };
-            done.map_err(told)?;
+            done.map_err(error_text)?;
         }
         "attributes" => {
             let node = found(files, &words.text()?)?;
             let mut told_all = Vec::new();
-            for name in files.extended_names(&ROOT, node).map_err(told)? {
-                let value = files.extended(&ROOT, node, &name).map_err(told)?;
+            for name in files.extended_names(&ROOT, node).map_err(error_text)? {
+                let value = files.extended(&ROOT, node, &name).map_err(error_text)?;
                 told_all.push(format!("{}={}", encoded(&name), encoded(&value)));
             }
             return Ok(told_all.join(" "));
@@ -624,42 +626,46 @@ fn perform(files: &dyn FileSystem, what: &str, words: &mut Words<'_>) -> Answer 
         "list" => {
             let node = found(files, &words.text()?)?;
             let entries: Result<Vec<_>, _> = words.0.by_ref().map(entry_of).collect();
-            files.set_acl(&ROOT, node, &entries?, None).map_err(told)?;
+            files
+                .set_acl(&ROOT, node, &entries?, None)
+                .map_err(error_text)?;
         }
         "entries" => {
             let node = found(files, &words.text()?)?;
-            let entries = files.acl(&ROOT, node).map_err(told)?;
-            return Ok(entries.iter().map(word_of).collect::<Vec<_>>().join(" "));
+            let entries = files.acl(&ROOT, node).map_err(error_text)?;
+            return Ok(entries.iter().map(entry_text).collect::<Vec<_>>().join(" "));
         }
-        "hold" => files.hold(found(files, &words.text()?)?).map_err(told)?,
+        "hold" => files
+            .hold(found(files, &words.text()?)?)
+            .map_err(error_text)?,
         _ => return Err("no such command".to_owned()),
     }
     Ok(String::new())
 }
 
 fn open_pool(words: &[String]) -> Result<Pool, String> {
-    let [pool, folder, how, seconds] = words else {
+    let [pool, dir, how, seconds] = words else {
         return Err("files POOL FOLDER create|import SECONDS".to_owned());
     };
     let mut options = EngineOptions::new(HostId::derive("proof of files", pool));
     options.arc_bytes_max = units::ByteCount::mib(128);
-    options.txg_timeout_s = seconds.parse().map_err(told)?;
-    let engine = Engine::start(options).map_err(told)?;
-    let folder = PathBuf::from(folder);
+    options.txg_timeout_s = seconds.parse().map_err(error_text)?;
+    let engine = Engine::start(options).map_err(error_text)?;
+    let dir = PathBuf::from(dir);
     if how == "create" {
-        let disks = std::fs::read_dir(&folder).map_err(told)?;
+        let disks = std::fs::read_dir(&dir).map_err(error_text)?;
         let disks: Result<Vec<_>, _> = disks.map(|disk| disk.map(|disk| disk.path())).collect();
-        let name = pool.parse().map_err(told)?;
-        let spec = PoolSpec::new(name, GroupKind::Stripe, disks.map_err(told)?);
-        let pool = Pool::create(engine, &spec).map_err(told)?;
-        pool.complete_root().map_err(told)?;
+        let name = pool.parse().map_err(error_text)?;
+        let spec = PoolSpec::new(name, GroupKind::Stripe, disks.map_err(error_text)?);
+        let pool = Pool::create(engine, &spec).map_err(error_text)?;
+        pool.complete_root().map_err(error_text)?;
         return Ok(pool);
     }
-    let found = zpool::discover(&[folder]).map_err(told)?;
+    let found = zpool::discover(&[dir]).map_err(error_text)?;
     let candidate = found.first().ok_or("no pool is there")?;
     // No other host has it: the proof has terminated any previous owner.
     let proof = SafeToOwn::operator_confirms(candidate);
-    Pool::import(engine, candidate, proof, &ImportOptions::default()).map_err(told)
+    Pool::import(engine, candidate, proof, &ImportOptions::default()).map_err(error_text)
 }
 
 fn main() {
@@ -667,8 +673,8 @@ fn main() {
     let pool = match open_pool(&words) {
         Ok(pool) => Arc::new(Mutex::new(Some(pool))),
         Err(why) => {
-            let told = writeln!(std::io::stderr(), "files: {why}");
-            std::process::exit(if told.is_ok() { 1 } else { 2 });
+            let error_text = writeln!(std::io::stderr(), "files: {why}");
+            std::process::exit(if error_text.is_ok() { 1 } else { 2 });
         }
     };
     let (says, answers) = channel::<String>();

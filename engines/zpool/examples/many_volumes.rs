@@ -21,8 +21,8 @@ use zpool::{Engine, EngineOptions, HostId, Pool};
 /// Properties of an exported volume, about as many as a target stores.
 const PROPERTIES: [&str; 5] = ["target", "lun", "identity", "access", "portal-group"];
 
-fn make(engine: &'static Engine, folder: PathBuf, count: usize) -> Result<(), Box<dyn Error>> {
-    let disk = folder.join("disk");
+fn make(engine: &'static Engine, dir: PathBuf, count: usize) -> Result<(), Box<dyn Error>> {
+    let disk = dir.join("disk");
     std::fs::File::create(&disk)?.set_len(4 << 30)?;
     let spec = PoolSpec::new("tank".parse()?, GroupKind::Stripe, vec![disk]);
     let pool = Pool::create(engine, &spec)?;
@@ -41,13 +41,13 @@ fn make(engine: &'static Engine, folder: PathBuf, count: usize) -> Result<(), Bo
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let folder = PathBuf::from(arguments.next().ok_or("FOLDER is missing")?);
+    let dir = PathBuf::from(arguments.next().ok_or("FOLDER is missing")?);
     let count = arguments.next().ok_or("COUNT is missing")?.parse()?;
     let engine = Engine::start(EngineOptions::new(HostId::derive("many", "tank")))?;
     let start = Instant::now();
-    let found = discover(std::slice::from_ref(&folder))?;
+    let found = discover(std::slice::from_ref(&dir))?;
     let Some(candidate) = found.first() else {
-        return make(engine, folder, count);
+        return make(engine, dir, count);
     };
     let proof = SafeToOwn::exported(candidate).ok_or("the pool was not exported")?;
     let pool = Pool::import(engine, candidate, proof, &ImportOptions::default())?;

@@ -121,11 +121,11 @@ fn run(pool: &Pool, block: u64) {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let folder = std::env::args_os()
+    let dir = std::env::args_os()
         .nth(1)
         .map_or_else(std::env::temp_dir, PathBuf::from);
-    let folder = tempfile::tempdir_in(folder)?;
-    let disk = folder.path().join("disk");
+    let dir = tempfile::tempdir_in(dir)?;
+    let disk = dir.path().join("disk");
     std::fs::File::create(&disk)?.set_len(4 << 30)?;
     let mut options = EngineOptions::new(HostId::derive("cost", "tank"));
     options.arc_bytes_max = ByteCount::gib(1);

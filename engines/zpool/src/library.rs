@@ -72,8 +72,8 @@ fn fits(
 ) -> Result<(), EngineError> {
     if loaded.has_checks != known.has_checks {
         return Err(EngineError::OtherKind {
-            known: kind_word(known.has_checks),
-            found: kind_word(loaded.has_checks),
+            known: kind_name(known.has_checks),
+            found: kind_name(loaded.has_checks),
         });
     }
     if !loaded.id.is_empty() && loaded.id == known.id {
@@ -102,7 +102,7 @@ fn fits(
     }
 }
 
-fn kind_word(has_checks: bool) -> &'static str {
+fn kind_name(has_checks: bool) -> &'static str {
     match has_checks {
         true => "with debugging checks",
         false => "without debugging checks",
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_library_that_was_compiled_for_is_loaded() {
+    fn loaded_library_is_the_one_compiled_against() {
         check().expect("tests run where they were built");
         assert_eq!(build_id(), sys::OPENZFS_BUILD_ID);
         assert!(!build_id().is_empty(), "Debian's libraries have one");
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn another_build_of_the_same_version_fits_and_another_version_does_not() {
+    fn other_build_of_same_version_is_accepted() {
         let told = |version: &'static str| move || Some(version.to_owned());
         fits(debian("ab"), debian("ab"), "2.3.2", unasked).expect("the same build");
         fits(
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_of_the_other_kind_is_refused_though_its_version_is_the_same() {
+    fn library_of_the_other_build_kind_is_refused() {
         for (known, loaded, found) in [
             (debian("ab"), own("cd"), "without debugging checks"),
             (own("ab"), debian("cd"), "with debugging checks"),
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_library_without_checks_only_the_build_that_was_compiled_for_fits() {
+    fn unchecked_library_must_be_the_exact_build() {
         fits(own("ab"), own("ab"), "2.3.2", unasked).expect("the same build");
         for loaded in ["cd", ""] {
             let refused = fits(own("ab"), own(loaded), "2.3.2", unasked);
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn the_package_tells_its_version() {
+    fn package_file_names_its_version() {
         match version() {
             Some(found) => assert_eq!(upstream(&found), sys::OPENZFS_VERSION, "{found}"),
             None => panic!("libzfs6linux is installed where programs are built"),

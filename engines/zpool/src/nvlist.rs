@@ -418,7 +418,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_come_back_as_they_were_set() {
+    fn nvlist_returns_the_stored_values() {
         let mut child = NvList::new();
         child.set_text("path", "/x").set_u64("id", 7);
         let mut list = NvList::new();
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_no_list() {
+    fn garbage_is_not_parsed_as_nvlist() {
         assert!(NvList::unpack(b"").is_none());
         assert!(NvList::unpack(&[0xff; 64]).is_none());
     }

@@ -30,7 +30,7 @@ const SIGNS_OF_LIFE_PER_SILENCE: u32 = 8;
 const MULTIHOST_SILENCE_MIN: Duration = Duration::from_millis(800);
 // A head that was stopped for so long that its pool was taken without proof checks the labels
 // before it writes.
-const _: () = assert!(2 * MULTIHOST_SILENCE_MIN.as_millis() > device::INATTENTION_MAX.as_millis());
+const _: () = assert!(2 * MULTIHOST_SILENCE_MIN.as_millis() > device::CHECK_GAP_MAX.as_millis());
 /// A longer silence would delay an import to more than twice of it.
 const MULTIHOST_SILENCE_MAX: Duration = Duration::from_secs(60);
 
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn signs_of_life_come_no_more_often_than_the_library_writes_them() {
+    fn multihost_interval_is_bounded_by_the_library() {
         assert_eq!(signs_of_life(MULTIHOST_SILENCE_MIN), (100, 8));
         assert_eq!(signs_of_life(Duration::from_millis(1_200)), (150, 8));
     }

@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_closed_is_the_snapshot_or_all_of_a_dataset_and_below() {
+    fn close_covers_a_snapshot_or_a_dataset_and_descendants() {
         for (name, closed, expected) in [
             ("tank/a@x", "tank/a@x", true),
             ("tank/a@x", "tank/a", true),
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_closed_twice_is_so_until_both_have_ended() {
+    fn snapshot_closed_by_two_holders_opens_after_both_release() {
         let snapshots = Arc::new(OpenSnapshots::default());
         let one = snapshots.keep_closed(["tank/a", "tank/b"]);
         let other = snapshots.keep_closed(["tank/a"]);
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_that_is_being_opened_keeps_nobody_from_others_and_is_closed_after() {
+    fn slow_open_does_not_block_other_snapshots() {
         let snapshots = Arc::new(OpenSnapshots::default());
         let (begins, begun) = channel();
         let (goes_on, may_go_on) = channel();
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_that_is_being_closed_keeps_nobody_from_others() {
+    fn slow_close_does_not_block_other_snapshots() {
         let snapshots = OpenSnapshots::default();
         for number in 0..OPEN_MAX as u64 {
             assert!(open(&snapshots, number).is_ok());

@@ -14,9 +14,7 @@ use engine::capabilities::{Datasets, Ownership};
 use engine::dataset::VolumeSpec;
 use engine::pool::{GroupKind, GroupRole, GroupSpec, PoolSpec};
 use engine::volume::OpenOptions;
-use support::{
-    Parts, disks, export, folder, import, kill_oneself, options, part, tank, wait_until,
-};
+use support::{Parts, dir, disks, export, import, kill_oneself, options, part, tank, wait_until};
 use units::{ByteCount, VolumeName};
 use zpool::device::faults::{Fault, Faults};
 use zpool::{Engine, Pool, Volume};
@@ -118,7 +116,7 @@ fn write_behind_a_gap() -> ! {
         write(&volume, 2);
         let second = flush(scope, &volume);
         if second.recv_timeout(COMMIT).is_ok() {
-            std::fs::write(folder().join(CONFIRMED), "").expect("write");
+            std::fs::write(dir().join(CONFIRMED), "").expect("write");
             kill_oneself();
         }
         faults.lift(&data);
@@ -131,11 +129,10 @@ fn write_behind_a_gap() -> ! {
 }
 
 #[test]
-fn what_stands_behind_a_gap_in_the_log_counts_when_the_groups_hold_it() {
+fn records_after_a_log_gap_are_replayed_if_synced() {
     match part().as_deref() {
         None => {
-            let parts =
-                Parts::of("what_stands_behind_a_gap_in_the_log_counts_when_the_groups_hold_it");
+            let parts = Parts::of("records_after_a_log_gap_are_replayed_if_synced");
             assert!(!parts.run("write").success, "it kills itself");
             parts.pass("read");
             parts.zdb_is_content("tank");
@@ -145,11 +142,7 @@ fn what_stands_behind_a_gap_in_the_log_counts_when_the_groups_hold_it() {
             let engine = engine(&Faults::new());
             let pool = import(engine);
             let volume = open(&pool);
-            let told = if folder().join(CONFIRMED).exists() {
-                2
-            } else {
-                3
-            };
+            let told = if dir().join(CONFIRMED).exists() { 2 } else { 3 };
             for block in 0..=told {
                 assert!(shows(&volume, block), "block {block} of {told} is lost");
             }

@@ -10,12 +10,12 @@ use std::process::Command;
 use block_device::{BlockDevice, Extent, WaitMode};
 use engine::capabilities::{Datasets, Devices, Ownership};
 use engine::dataset::VolumeSpec;
-use engine::pool::legs::Word;
+use engine::pool::legs::Confirmation;
 use engine::pool::{
     Candidate, Conflict, GroupKind, ImportOptions, LeftOut, PoolErrorKind, PoolSpec, SafeToOwn,
 };
 use engine::volume::OpenOptions;
-use support::{Parts, disks, export, folder, options, part, tank, wait_for_scan};
+use support::{Parts, dir, disks, export, options, part, tank, wait_for_scan};
 use units::{ByteCount, VolumeName};
 use zpool::pool::{discover_all, discover_alone, same_host_and_locked};
 use zpool::{Engine, Pool, Volume};
@@ -66,9 +66,9 @@ fn number(pool: &Pool) -> u8 {
     parts.concat()[0]
 }
 
-fn copy(folder: &Path, names: &[&str], age: &str) {
+fn copy(dir: &Path, names: &[&str], age: &str) {
     for name in names {
-        let (from, to) = (folder.join(name), folder.join(format!("{age}.{name}")));
+        let (from, to) = (dir.join(name), dir.join(format!("{age}.{name}")));
         let copied = Command::new("cp")
             .arg("--sparse=always")
             .arg(from)
@@ -100,14 +100,14 @@ fn serve(layout_name: &str, how: &str) {
     let (pool, volume) = created(kind, disks(names));
     write(&volume, 1);
     pool.sync().expect("sync");
-    copy(&folder(), names, AGES[0]);
+    copy(&dir(), names, AGES[0]);
     write(&volume, 2);
-    copy(&folder(), names, AGES[1]);
+    copy(&dir(), names, AGES[1]);
     if how == "synced" {
         pool.sync().expect("sync");
     }
     write(&volume, 3);
-    copy(&folder(), names, AGES[2]);
+    copy(&dir(), names, AGES[2]);
     write(&volume, 4);
     if how != "exported" {
         support::kill_oneself();
@@ -137,14 +137,14 @@ fn paths(candidate: &Candidate) -> Vec<PathBuf> {
 }
 
 /// Each subset of the copies, with the disks between them, in both orders.
-fn arrangements(folder: &Path, names: &[&str]) -> Vec<Vec<PathBuf>> {
+fn arrangements(dir: &Path, names: &[&str]) -> Vec<Vec<PathBuf>> {
     let of_age = |age: &str| {
         names
             .iter()
-            .map(|name| folder.join(format!("{age}.{name}")))
+            .map(|name| dir.join(format!("{age}.{name}")))
             .collect()
     };
-    let own: Vec<PathBuf> = names.iter().map(|name| folder.join(name)).collect();
+    let own: Vec<PathBuf> = names.iter().map(|name| dir.join(name)).collect();
     let [first, log, last]: [Vec<PathBuf>; 3] = AGES.map(of_age);
     // One side of a mirror only.
     let one_side = vec![first[0].clone()];
@@ -164,8 +164,8 @@ fn arrangements(folder: &Path, names: &[&str]) -> Vec<Vec<PathBuf>> {
 }
 
 #[test]
-fn a_copy_is_never_served_in_place_of_its_disk() {
-    const TEST: &str = "a_copy_is_never_served_in_place_of_its_disk";
+fn copy_is_never_served_instead_of_its_disk() {
+    const TEST: &str = "copy_is_never_served_instead_of_its_disk";
     if let Some(part) = part() {
         match part.split_once('-').expect("two words") {
             ("judge", layout_name) => {
@@ -173,14 +173,14 @@ fn a_copy_is_never_served_in_place_of_its_disk() {
                 let of_ages = AGES
                     .iter()
                     .flat_map(|age| names.iter().map(move |name| format!("{age}.{name}")));
-                let copies: Vec<PathBuf> = of_ages.map(|name| folder().join(name)).collect();
+                let copies: Vec<PathBuf> = of_ages.map(|name| dir().join(name)).collect();
                 let written = |path: &PathBuf| {
                     std::fs::metadata(path)
                         .and_then(|found| found.modified())
                         .expect("a time")
                 };
                 let before: Vec<_> = copies.iter().map(written).collect();
-                let pool = import(start(), &found(&[folder()], &[]));
+                let pool = import(start(), &found(&[dir()], &[]));
                 assert_eq!(number(&pool), 4, "the last flushed value");
                 export(pool);
                 let after: Vec<_> = copies.iter().map(written).collect();
@@ -195,8 +195,8 @@ fn a_copy_is_never_served_in_place_of_its_disk() {
             let parts = Parts::of(TEST);
             let ended = parts.run(&format!("{layout_name}-{how}"));
             assert_eq!(ended.success, how == "exported", "{}", ended.output);
-            let own: Vec<PathBuf> = names.iter().map(|name| parts.folder().join(name)).collect();
-            for places in arrangements(parts.folder(), names) {
+            let own: Vec<PathBuf> = names.iter().map(|name| parts.dir().join(name)).collect();
+            for places in arrangements(parts.dir(), names) {
                 let candidate = found(&places, &[]);
                 assert_eq!(
                     candidate.devices.conflicts,
@@ -213,9 +213,9 @@ fn a_copy_is_never_served_in_place_of_its_disk() {
                 );
             }
             // The original disks are gone.
-            let moved = parts.folder().join("moved");
-            std::fs::create_dir(&moved).expect("a folder");
-            for entry in std::fs::read_dir(parts.folder()).expect("entries") {
+            let moved = parts.dir().join("moved");
+            std::fs::create_dir(&moved).expect("a dir");
+            for entry in std::fs::read_dir(parts.dir()).expect("entries") {
                 let entry = entry.expect("an entry");
                 if entry.path() != moved && !entry.file_name().to_string_lossy().ends_with(".log") {
                     std::fs::rename(entry.path(), moved.join(entry.file_name())).expect("moved");
@@ -246,7 +246,7 @@ fn a_copy_is_never_served_in_place_of_its_disk() {
             }
             for entry in std::fs::read_dir(&moved).expect("entries") {
                 let entry = entry.expect("an entry");
-                let back = parts.folder().join(entry.file_name());
+                let back = parts.dir().join(entry.file_name());
                 std::fs::rename(entry.path(), back).expect("moved");
             }
             parts.pass(&format!("judge-{layout_name}"));
@@ -256,13 +256,13 @@ fn a_copy_is_never_served_in_place_of_its_disk() {
 
 /// A disk of the test's directory.
 fn disk(name: &str) -> PathBuf {
-    folder().join(name)
+    dir().join(name)
 }
 
 /// An administrator's choice of the copy holds until the disk is written to.
 #[test]
-fn a_copy_that_a_person_chose_is_used_from_then_on_and_a_change_of_the_other_one_is_a_refusal() {
-    const TEST: &str = "a_copy_that_a_person_chose_is_used_from_then_on_and_a_change_of_the_other_one_is_a_refusal";
+fn chosen_copy_is_used_until_the_other_copy_changes() {
+    const TEST: &str = "chosen_copy_is_used_until_the_other_copy_changes";
     match part().as_deref() {
         Some("serve") => serve("single", "killed"),
         Some("choose") => {
@@ -325,7 +325,7 @@ fn number_of(name: &str, gone: &[&str]) -> u8 {
         .iter()
         .filter(|device| !device.present);
     let options = ImportOptions {
-        word: Some(Word {
+        word: Some(Confirmation {
             pool_guid: candidate.guid,
             newest_txg: candidate.devices.legs.newest_txg,
             missing: missing.map(|device| device.guid).collect(),
@@ -344,8 +344,8 @@ fn number_of(name: &str, gone: &[&str]) -> u8 {
 
 /// One side of the mirror is gone, and a copy of it is present.
 #[test]
-fn an_older_copy_in_the_place_of_one_side_is_mended_and_elsewhere_left_alone() {
-    const TEST: &str = "an_older_copy_in_the_place_of_one_side_is_mended_and_elsewhere_left_alone";
+fn older_copy_of_a_leg_is_resilvered_in_its_slot_only() {
+    const TEST: &str = "older_copy_of_a_leg_is_resilvered_in_its_slot_only";
     match part().as_deref() {
         Some("serve") => {
             let pool = Pool::create(
@@ -356,7 +356,7 @@ fn an_older_copy_in_the_place_of_one_side_is_mended_and_elsewhere_left_alone() {
             let spec = VolumeSpec::sparse(volume_name(), ByteCount::mib(16));
             pool.create_volume(&spec).expect("a volume");
             let volume = open(&pool);
-            copy(&folder(), &["n"], "first");
+            copy(&dir(), &["n"], "first");
             for number in 1..=3 {
                 write(&volume, number);
                 pool.sync().expect("sync");
@@ -377,7 +377,7 @@ fn an_older_copy_in_the_place_of_one_side_is_mended_and_elsewhere_left_alone() {
         }
         Some("home") => {
             std::fs::rename(disk("first.n"), disk("n")).expect("renamed");
-            let pool = import(start(), &found(&[folder()], &[]));
+            let pool = import(start(), &found(&[dir()], &[]));
             // Only a synced group starts the copy.
             write_at(&open(&pool), 1 << 20, 9);
             pool.sync().expect("sync");
@@ -406,15 +406,14 @@ fn an_older_copy_in_the_place_of_one_side_is_mended_and_elsewhere_left_alone() {
 /// A `split` of copies into a new pool is killed before they have another number, or is still running. The original is
 /// opened as if they were absent, even if the disk is gone that one is a copy of.
 #[test]
-fn copies_that_are_becoming_a_pool_of_their_own_are_no_devices_of_the_original() {
-    const TEST: &str =
-        "copies_that_are_becoming_a_pool_of_their_own_are_no_devices_of_the_original";
+fn interrupted_split_copies_are_no_devices_of_the_pool() {
+    const TEST: &str = "interrupted_split_copies_are_no_devices_of_the_pool";
     match part().as_deref() {
         Some("serve") => {
             let (pool, volume) = created(GroupKind::Mirror, disks(&["m", "n"]));
             write(&volume, 1);
             pool.sync().expect("sync");
-            copy(&folder(), &["m"], "first");
+            copy(&dir(), &["m"], "first");
             write(&volume, 2);
             support::kill_oneself();
         }
@@ -428,7 +427,7 @@ fn copies_that_are_becoming_a_pool_of_their_own_are_no_devices_of_the_original()
                 .filter(|device| !device.present);
             let options = ImportOptions {
                 rename: Some("other".parse().expect("a name")),
-                word: Some(Word {
+                word: Some(Confirmation {
                     pool_guid: candidate.guid,
                     newest_txg: candidate.devices.legs.newest_txg,
                     missing: missing.map(|device| device.guid).collect(),
@@ -446,7 +445,7 @@ fn copies_that_are_becoming_a_pool_of_their_own_are_no_devices_of_the_original()
             support::kill_oneself();
         }
         Some("original") => {
-            let candidate = found(&[folder()], &[]);
+            let candidate = found(&[dir()], &[]);
             assert_eq!(candidate.devices.conflicts, []);
             assert_eq!(paths(&candidate), ["m", "n"].map(disk));
             let pool = import(start(), &candidate);
@@ -480,15 +479,14 @@ fn copies_that_are_becoming_a_pool_of_their_own_are_no_devices_of_the_original()
 /// One of two disks without a mirror was put back as an older copy. The pool can be
 /// opened with it by name, and a disk can be attached to it.
 #[test]
-fn an_older_copy_that_the_pool_cannot_do_without_is_used_where_a_person_names_it() {
-    const TEST: &str =
-        "an_older_copy_that_the_pool_cannot_do_without_is_used_where_a_person_names_it";
+fn required_older_copy_is_used_when_named_by_administrator() {
+    const TEST: &str = "required_older_copy_is_used_when_named_by_administrator";
     match part().as_deref() {
         Some("serve") => {
             let (pool, volume) = created(GroupKind::Stripe, disks(&["m", "n"]));
             write(&volume, 1);
             pool.sync().expect("sync");
-            copy(&folder(), &["n"], "first");
+            copy(&dir(), &["n"], "first");
             for number in 1..=3 {
                 write_at(&volume, 1 << 20, number);
                 pool.sync().expect("sync");
@@ -497,16 +495,16 @@ fn an_older_copy_that_the_pool_cannot_do_without_is_used_where_a_person_names_it
         }
         Some("chosen") => {
             std::fs::rename(disk("first.n"), disk("n")).expect("renamed");
-            let candidate = found(&[folder()], &[]);
+            let candidate = found(&[dir()], &[]);
             let older = matches!(&candidate.devices.conflicts[..], [Conflict::Older { device, .. }] if device.path == disk("n"));
             assert!(older, "{candidate:?}");
-            let pool = import(start(), &found(&[folder()], &[disk("n")]));
+            let pool = import(start(), &found(&[dir()], &[disk("n")]));
             assert_eq!(number(&pool), 1);
             export(pool);
         }
         // Without a choice, because the pool was opened with it.
         Some("again") => {
-            let candidate = found(&[folder()], &[]);
+            let candidate = found(&[dir()], &[]);
             assert_eq!(candidate.devices.conflicts, []);
             export(import(start(), &candidate));
         }
@@ -522,13 +520,13 @@ fn an_older_copy_that_the_pool_cannot_do_without_is_used_where_a_person_names_it
 
 /// A device is taken offline, replaced by an older copy, and that one is brought online.
 #[test]
-fn an_older_image_that_is_brought_online_is_copied_again() {
-    const TEST: &str = "an_older_image_that_is_brought_online_is_copied_again";
+fn older_image_brought_online_is_resilvered() {
+    const TEST: &str = "older_image_brought_online_is_resilvered";
     match part().as_deref() {
         Some("serve") => {
             let names = ["m", "n"];
             let (pool, volume) = created(GroupKind::Mirror, disks(&names));
-            copy(&folder(), &names[1..], "first");
+            copy(&dir(), &names[1..], "first");
             for number in 1..=3 {
                 write(&volume, number);
                 pool.sync().expect("sync");

@@ -14,7 +14,7 @@ use engine::dataset::{DatasetErrorKind, Snapshots, VolumeSpec};
 use engine::keys::{KeyFormat, KeyMaterial, NewKey};
 use engine::pool::{ImportOptions, SafeToOwn};
 use engine::volume::OpenOptions;
-use support::{Parts, disks, engine, export, folder, isolated, mirror, part, tank};
+use support::{Parts, dir, disks, engine, export, isolated, mirror, part, tank};
 use units::{ByteCount, VolumeName};
 use zpool::crypto::{Cipher, CipherError, Code, IV_BYTES, Mode};
 use zpool::pool::discover;
@@ -54,7 +54,7 @@ fn create(pool: &Pool, volume: &str, key: Option<NewKey>) {
 }
 
 fn import(engine: &'static Engine) -> Pool {
-    let found = discover(&[folder()]).expect("labels");
+    let found = discover(&[dir()]).expect("labels");
     let candidate = &found[0];
     // The process that had it was killed.
     let proof = SafeToOwn::exported(candidate)
@@ -280,7 +280,7 @@ fn change(pool: &Pool, volume: &Volume) {
 }
 
 /// The stock tool's output for a dataset, with this key.
-fn zdb(folder: &Path, key: &str, dataset: &str) -> (bool, String) {
+fn zdb(dir: &Path, key: &str, dataset: &str) -> (bool, String) {
     let path = format!(
         "{}:/usr/sbin:/sbin",
         std::env::var("PATH").unwrap_or_default()
@@ -288,7 +288,7 @@ fn zdb(folder: &Path, key: &str, dataset: &str) -> (bool, String) {
     let output = Command::new("zdb")
         .env("PATH", path)
         .args(["-e", "-p"])
-        .arg(folder)
+        .arg(dir)
         .args(["-K", key, "-ddd", dataset])
         .output()
         .expect("zdb (package zfsutils-linux) is installed");
@@ -300,19 +300,18 @@ fn zdb(folder: &Path, key: &str, dataset: &str) -> (bool, String) {
 }
 
 #[test]
-fn a_volume_that_was_killed_without_its_key_loses_nothing_and_stock_zdb_opens_it() {
+fn killed_encrypted_volume_loses_no_write_without_its_key() {
     match part().as_deref() {
         Some("make") => return make(),
         Some("take over") => return take_over(),
         Some(other) => panic!("no part {other}"),
         None => {}
     }
-    let parts =
-        Parts::of("a_volume_that_was_killed_without_its_key_loses_nothing_and_stock_zdb_opens_it");
+    let parts = Parts::of("killed_encrypted_volume_loses_no_write_without_its_key");
     let ended = parts.run("make");
     assert!(!ended.output.contains("panicked"), "{}", ended.output);
     parts.pass("take over");
-    let disk: PathBuf = parts.folder().join("a");
+    let disk: PathBuf = parts.dir().join("a");
     assert!(!shows_contents(&disk), "contents are on the disk");
     parts.zdb_is_content("tank");
     for (key, dataset, fits) in [
@@ -320,14 +319,14 @@ fn a_volume_that_was_killed_without_its_key_loses_nothing_and_stock_zdb_opens_it
         (HEX, "tank/group/one", true),
         (OTHER, "tank/group/one", false),
     ] {
-        let (_, text) = zdb(parts.folder(), key, dataset);
+        let (_, text) = zdb(parts.dir(), key, dataset);
         // The objects of a volume are listed only with the key.
         assert_eq!(text.contains("zvol object"), fits, "{dataset}:\n{text}");
     }
 }
 
 /// Reads the state of each volume in turn, as lists and metrics do.
-fn look_again_and_again(pool: &Pool, volumes: &[VolumeName], until: Instant) {
+fn read_repeatedly(pool: &Pool, volumes: &[VolumeName], until: Instant) {
     while Instant::now() < until {
         for volume in volumes {
             let info = pool.dataset(volume.into()).expect("there");
@@ -338,11 +337,11 @@ fn look_again_and_again(pool: &Pool, volumes: &[VolumeName], until: Instant) {
 }
 
 #[test]
-fn many_who_look_at_encrypted_volumes_that_nobody_has_open_do_not_disturb_each_other() {
-    const LOOKERS: usize = 8;
+fn concurrent_reads_of_unopened_encrypted_volumes_succeed() {
+    const READERS: usize = 8;
     const FOR: Duration = Duration::from_secs(5);
     isolated(
-        "many_who_look_at_encrypted_volumes_that_nobody_has_open_do_not_disturb_each_other",
+        "concurrent_reads_of_unopened_encrypted_volumes_succeed",
         || {
             let pool = mirror(engine(), &disks(&["a", "b"]));
             let volumes = [name("tank/one"), name("tank/two")];
@@ -351,8 +350,8 @@ fn many_who_look_at_encrypted_volumes_that_nobody_has_open_do_not_disturb_each_o
             }
             let until = Instant::now() + FOR;
             std::thread::scope(|scope| {
-                for _ in 0..LOOKERS {
-                    scope.spawn(|| look_again_and_again(&pool, &volumes, until));
+                for _ in 0..READERS {
+                    scope.spawn(|| read_repeatedly(&pool, &volumes, until));
                 }
             });
             export(pool);

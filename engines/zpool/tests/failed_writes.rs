@@ -18,7 +18,9 @@ use engine::volume::OpenOptions;
 use rustix::io::Errno;
 use support::{disks, export, isolated, mirror, options, scrub_finds_nothing, tank, wait_until};
 use units::{ByteCount, VolumeName};
-use zpool::device::{Access, Device, DeviceIo, Driver, IoKind, OpenFailure, Place, Shape};
+use zpool::device::{
+    Access, CompletionThread, Device, DeviceIo, Driver, IoKind, OpenFailure, Shape,
+};
 use zpool::{Engine, Pool, Volume};
 
 const BLOCK: usize = 16 << 10;
@@ -83,7 +85,10 @@ impl Device for FailingDevice {
         };
         match errno {
             0 => self.inner.submit(io),
-            errno => io.complete(Err(Errno::from_raw_os_error(errno)), Place::Elsewhere),
+            errno => io.complete(
+                Err(Errno::from_raw_os_error(errno)),
+                CompletionThread::Elsewhere,
+            ),
         }
     }
 }
@@ -152,30 +157,27 @@ fn is_copied_after(test: &'static str, errno: Errno) {
 }
 
 #[test]
-fn what_a_leg_failed_to_write_is_copied_to_it() {
-    is_copied_after("what_a_leg_failed_to_write_is_copied_to_it", Errno::IO);
+fn failed_leg_writes_are_resilvered() {
+    is_copied_after("failed_leg_writes_are_resilvered", Errno::IO);
 }
 
 #[test]
-fn what_a_leg_failed_to_write_with_an_error_of_its_media_is_copied_to_it() {
+fn leg_writes_failed_with_a_media_error_are_resilvered() {
     is_copied_after(
-        "what_a_leg_failed_to_write_with_an_error_of_its_media_is_copied_to_it",
+        "leg_writes_failed_with_a_media_error_are_resilvered",
         Errno::NODATA,
     );
 }
 
 #[test]
-fn what_a_leg_failed_to_write_in_time_is_copied_to_it() {
-    is_copied_after(
-        "what_a_leg_failed_to_write_in_time_is_copied_to_it",
-        Errno::TIMEDOUT,
-    );
+fn leg_writes_that_timed_out_are_resilvered() {
+    is_copied_after("leg_writes_that_timed_out_are_resilvered", Errno::TIMEDOUT);
 }
 
 #[test]
-fn what_a_leg_failed_to_write_over_a_broken_link_is_copied_to_it() {
+fn leg_writes_failed_with_a_link_error_are_resilvered() {
     is_copied_after(
-        "what_a_leg_failed_to_write_over_a_broken_link_is_copied_to_it",
+        "leg_writes_failed_with_a_link_error_are_resilvered",
         Errno::NOLINK,
     );
 }
@@ -212,17 +214,17 @@ fn log_block_fails(test: &'static str, errno: Errno) {
 }
 
 #[test]
-fn a_commit_whose_log_block_a_leg_failed_waits_for_a_group_and_begins_no_scan() {
+fn failed_log_block_write_waits_for_txg_without_resilver() {
     log_block_fails(
-        "a_commit_whose_log_block_a_leg_failed_waits_for_a_group_and_begins_no_scan",
+        "failed_log_block_write_waits_for_txg_without_resilver",
         Errno::IO,
     );
 }
 
 #[test]
-fn a_commit_whose_log_block_failed_with_another_error_waits_for_a_group_too() {
+fn log_block_with_other_error_waits_for_txg_too() {
     log_block_fails(
-        "a_commit_whose_log_block_failed_with_another_error_waits_for_a_group_too",
+        "log_block_with_other_error_waits_for_txg_too",
         Errno::NODATA,
     );
 }
@@ -230,8 +232,8 @@ fn a_commit_whose_log_block_failed_with_another_error_waits_for_a_group_too() {
 /// The copy starts after the end of a scrub, which would otherwise restart, and never finish with a device that fails
 /// now and then.
 #[test]
-fn a_write_that_a_leg_fails_during_a_scrub_does_not_end_the_scrub() {
-    const TEST: &str = "a_write_that_a_leg_fails_during_a_scrub_does_not_end_the_scrub";
+fn leg_write_failure_does_not_abort_a_scrub() {
+    const TEST: &str = "leg_write_failure_does_not_abort_a_scrub";
     isolated(TEST, || {
         let armed = Arc::new(Armed::default());
         let engine = engine(&armed, 1);
@@ -262,9 +264,9 @@ fn a_write_that_a_leg_fails_during_a_scrub_does_not_end_the_scrub() {
 
 /// The library retries it: no data is missing then.
 #[test]
-fn a_write_that_the_only_device_fails_once_leaves_no_note() {
+fn write_retried_on_the_only_device_leaves_nothing_missing() {
     isolated(
-        "a_write_that_the_only_device_fails_once_leaves_no_note",
+        "write_retried_on_the_only_device_leaves_nothing_missing",
         || {
             let armed = Arc::new(Armed::default());
             let devices = disks(&[LEG]);

@@ -86,9 +86,9 @@ fn block(number: u64) -> Vec<u8> {
 }
 
 /// Closes the pool and opens it again: its data is not cached.
-fn anew(engine: &'static Engine, folder: &Path, pool: Pool) -> (Pool, Volume) {
+fn anew(engine: &'static Engine, dir: &Path, pool: Pool) -> (Pool, Volume) {
     pool.export().map_err(|(_, error)| error).expect("export");
-    let found = discover(&[folder.to_owned()]).expect("scan");
+    let found = discover(&[dir.to_owned()]).expect("scan");
     let [candidate] = &found[..] else {
         panic!("{found:?}")
     };
@@ -112,9 +112,9 @@ fn read_all(volume: &Volume) {
 }
 
 #[test]
-fn a_far_device_is_read_for_what_a_near_one_does_not_give_and_by_scrubs() {
-    let folder = tempfile::tempdir().expect("temporary folder");
-    let devices: Vec<PathBuf> = disk_files(folder.path(), 2, 256 << 20);
+fn remote_leg_is_read_on_local_errors_and_by_scrubs() {
+    let dir = tempfile::tempdir().expect("temporary dir");
+    let devices: Vec<PathBuf> = disk_files(dir.path(), 2, 256 << 20);
     let (faults, reads) = (Faults::new(), Arc::<Reads>::default());
     let mut options = EngineOptions::new(HostId::derive("test", "tank"));
     options.arc_bytes_max = ByteCount::mib(128);
@@ -143,7 +143,7 @@ fn a_far_device_is_read_for_what_a_near_one_does_not_give_and_by_scrubs() {
     volume.flush().expect("flush");
     volume.close();
 
-    let (pool, volume) = anew(engine, folder.path(), pool);
+    let (pool, volume) = anew(engine, dir.path(), pool);
     let (far_before, near_before) = (far_reads(), near_reads());
     read_all(&volume);
     // A read is 1 MiB at most.
@@ -152,7 +152,7 @@ fn a_far_device_is_read_for_what_a_near_one_does_not_give_and_by_scrubs() {
     volume.close();
 
     // The near one returns wrong data, and the far one has the right data.
-    let (pool, volume) = anew(engine, folder.path(), pool);
+    let (pool, volume) = anew(engine, dir.path(), pool);
     let corrupt = Fault {
         reads_corrupt: true,
         ..Fault::default()

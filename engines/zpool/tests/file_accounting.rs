@@ -8,8 +8,8 @@ use support::{Parts, disks, engine, export, mirror, part};
 
 /// The counts of a file system are created with it: only its root directory has an owner.
 #[test]
-fn a_new_file_system_counts_its_root_folder() {
-    const TEST: &str = "a_new_file_system_counts_its_root_folder";
+fn new_file_system_accounts_its_root_directory() {
+    const TEST: &str = "new_file_system_accounts_its_root_directory";
     if part().is_some() {
         let pool = mirror(engine(), &disks(&["a", "b"]));
         pool.complete_root().expect("complete");

@@ -15,7 +15,7 @@ use file_system::{
 };
 use log::log;
 use support::borders::{Written, engine, new_pool, say, seed};
-use support::{Parts, export, folder, isolated, kill_oneself, part};
+use support::{Parts, dir, export, isolated, kill_oneself, part};
 use units::VolumeName;
 use zpl::objects::{Has, Objects, Step, Stored, Text};
 use zpl::records::{Bytes, Creation, Record, Setting, set};
@@ -191,8 +191,8 @@ fn check_seek(files: &dyn FileSystem, node: Node, at: u64, known: &Written) {
 }
 
 #[test]
-fn random_operations_at_borders_match_what_was_written() {
-    const TEST: &str = "random_operations_at_borders_match_what_was_written";
+fn random_operations_at_borders_match_written_data() {
+    const TEST: &str = "random_operations_at_borders_match_written_data";
     if part().is_none() {
         let parts = Parts::of(TEST);
         parts.pass("all");
@@ -242,8 +242,8 @@ fn random_operations_at_borders_match_what_was_written() {
 
 /// The last block is the last one of an indirect block. A hole crosses it, and the end of that.
 #[test]
-fn a_hole_from_the_last_block_of_a_file_to_where_no_block_of_pointers_is() {
-    const TEST: &str = "a_hole_from_the_last_block_of_a_file_to_where_no_block_of_pointers_is";
+fn hole_crosses_the_end_of_an_indirect_block() {
+    const TEST: &str = "hole_crosses_the_end_of_an_indirect_block";
     isolated(TEST, || {
         let pool = new_pool();
         let opened = create(&pool, "files", 128 << 10);
@@ -272,8 +272,8 @@ fn a_hole_from_the_last_block_of_a_file_to_where_no_block_of_pointers_is() {
 
 /// The block tree on disk has one level, and the one in memory the maximum.
 #[test]
-fn a_file_that_just_became_longest_is_cut_and_removed_at_once() {
-    const TEST: &str = "a_file_that_just_became_longest_is_cut_and_removed_at_once";
+fn maximal_file_is_truncated_and_removed_before_sync() {
+    const TEST: &str = "maximal_file_is_truncated_and_removed_before_sync";
     isolated(TEST, || {
         let pool = new_pool();
         let opened = create(&pool, "files", 512);
@@ -308,8 +308,8 @@ fn a_file_that_just_became_longest_is_cut_and_removed_at_once() {
 /// A file that was truncated to zero, or extended, has no data after the last write; `filesystem check` reports no
 /// fault.
 #[test]
-fn what_a_file_has_behind_its_blocks_is_a_hole() {
-    isolated("what_a_file_has_behind_its_blocks_is_a_hole", || {
+fn range_after_the_last_block_is_a_hole() {
+    isolated("range_after_the_last_block_is_a_hole", || {
         let pool = new_pool();
         let opened = create(&pool, "files", 128 << 10);
         let files = opened.files();
@@ -341,58 +341,55 @@ fn what_a_file_has_behind_its_blocks_is_a_hole() {
 
 /// A size set at the creation, and a read before the first write.
 #[test]
-fn a_file_that_was_made_with_its_size_has_large_blocks() {
-    isolated(
-        "a_file_that_was_made_with_its_size_has_large_blocks",
-        || {
-            let pool = new_pool();
-            let opened = create(&pool, "files", 128 << 10);
-            let files = opened.files();
-            let block = |node: Node| {
-                let stored = opened.objects().stored(node.object);
-                stored.expect("it is there").block_size
-            };
-            for (name, size, reads) in [
-                (&b"large"[..], 64 << 20, false),
-                (b"read", 64 << 20, true),
-                (b"last", LAST, true),
-            ] {
-                let node = make(&*files, name, &with_size(size));
-                if reads {
-                    let mut bytes = [1; 4096];
-                    files.read(node, 1 << 20, &mut bytes).expect("it is there");
-                    assert_eq!(bytes, [0; 4096]);
-                }
-                let first = files.write(node, 300 << 10, &[1; 100]);
-                first.expect("there is room");
-                assert_eq!(block(node), 128 << 10, "{name:?}");
+fn file_created_with_a_size_has_large_blocks() {
+    isolated("file_created_with_a_size_has_large_blocks", || {
+        let pool = new_pool();
+        let opened = create(&pool, "files", 128 << 10);
+        let files = opened.files();
+        let block = |node: Node| {
+            let stored = opened.objects().stored(node.object);
+            stored.expect("it is there").block_size
+        };
+        for (name, size, reads) in [
+            (&b"large"[..], 64 << 20, false),
+            (b"read", 64 << 20, true),
+            (b"last", LAST, true),
+        ] {
+            let node = make(&*files, name, &with_size(size));
+            if reads {
+                let mut bytes = [1; 4096];
+                files.read(node, 1 << 20, &mut bytes).expect("it is there");
+                assert_eq!(bytes, [0; 4096]);
             }
-            let small = make(&*files, b"small", &with_size(700));
-            assert_eq!(block(small), 1024);
-            // By a log the file is longer than its only block, of an odd size.
-            let odd = make(&*files, b"odd", &SetAttributes::default());
-            files.write(odd, 0, &[1; 5000]).expect("there is room");
-            let longer = Stored {
-                size: 1 << 20,
-                has: Has::SIZE,
-                ..Stored::default()
-            };
-            let step = Step::Set {
-                object: odd.object,
-                stored: longer,
-                acl: None,
-            };
-            opened.objects().change(&[step], false).expect("set");
-            files
-                .write(odd, 500 << 10, &[2; 100])
-                .expect("there is room");
-            assert_eq!(block(odd), 128 << 10);
-            is_whole(&opened);
-            drop(files);
-            drop(opened);
-            export(pool);
-        },
-    );
+            let first = files.write(node, 300 << 10, &[1; 100]);
+            first.expect("there is room");
+            assert_eq!(block(node), 128 << 10, "{name:?}");
+        }
+        let small = make(&*files, b"small", &with_size(700));
+        assert_eq!(block(small), 1024);
+        // By a log the file is longer than its only block, of an odd size.
+        let odd = make(&*files, b"odd", &SetAttributes::default());
+        files.write(odd, 0, &[1; 5000]).expect("there is room");
+        let longer = Stored {
+            size: 1 << 20,
+            has: Has::SIZE,
+            ..Stored::default()
+        };
+        let step = Step::Set {
+            object: odd.object,
+            stored: longer,
+            acl: None,
+        };
+        opened.objects().change(&[step], false).expect("set");
+        files
+            .write(odd, 500 << 10, &[2; 100])
+            .expect("there is room");
+        assert_eq!(block(odd), 128 << 10);
+        is_whole(&opened);
+        drop(files);
+        drop(opened);
+        export(pool);
+    });
 }
 
 const NUMBERS: [u64; 22] = [
@@ -550,8 +547,8 @@ impl Tried<'_> {
 
 /// No change of a file system has such steps: they could only result from a forged log.
 #[test]
-fn steps_that_make_no_sense_are_refused() {
-    const TEST: &str = "steps_that_make_no_sense_are_refused";
+fn invalid_log_steps_are_refused() {
+    const TEST: &str = "invalid_log_steps_are_refused";
     if part().is_none() {
         let parts = Parts::of(TEST);
         parts.pass("all");
@@ -721,12 +718,12 @@ fn records_at_borders_are_replayed_or_refused() {
                 }
                 opened.objects().commit().expect("durable");
             }
-            std::fs::write(folder().join("count"), all.len().to_string()).expect("write");
+            std::fs::write(dir().join("count"), all.len().to_string()).expect("write");
             kill_oneself()
         }
         Some(_) => {
             let pool = support::import(engine());
-            let count = std::fs::read_to_string(folder().join("count")).expect("written");
+            let count = std::fs::read_to_string(dir().join("count")).expect("written");
             let count: usize = count.parse().expect("a number");
             let opened = |index: &usize| open(&pool, &format!("files{index}"));
             let refused = (0..count).filter(|index| opened(index).is_err()).count();

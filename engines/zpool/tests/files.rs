@@ -106,8 +106,8 @@ fn a_file_system_of_a_pool_is_a_file_system() {
 }
 
 #[test]
-fn what_finds_no_space_is_counted() {
-    isolated("what_finds_no_space_is_counted", || {
+fn writes_refused_for_lack_of_space_are_counted() {
+    isolated("writes_refused_for_lack_of_space_are_counted", || {
         let pool = new_pool();
         let name = create(&pool, "tank/small");
         let quota = [("quota".to_owned(), Value::Number(1 << 20))];
@@ -272,8 +272,8 @@ fn check_changes(files: &dyn FileSystem) {
 
 /// The process is killed after a commit, and before a transaction group is synced.
 #[test]
-fn what_was_committed_before_a_crash_is_there_after_it() {
-    const TEST: &str = "what_was_committed_before_a_crash_is_there_after_it";
+fn committed_changes_survive_a_crash() {
+    const TEST: &str = "committed_changes_survive_a_crash";
     match part().as_deref() {
         None => {
             let parts = Parts::of(TEST);
@@ -326,7 +326,7 @@ fn what_was_committed_before_a_crash_is_there_after_it() {
 
 fn import() -> Pool {
     let engine = slow_engine();
-    let found = zpool::discover(&[support::folder()]).expect("discover");
+    let found = zpool::discover(&[support::dir()]).expect("discover");
     let candidate = found.first().expect("the pool");
     let proof = zpool::pool::same_host_and_locked(engine, candidate).expect("no other process");
     let options = engine::pool::ImportOptions::default();
@@ -345,8 +345,8 @@ fn leaves_nothing_to_free(test: &'static str) {
 
 /// A file that is held loses its last name, and the process dies.
 #[test]
-fn an_unlinked_file_that_was_held_is_freed_after_a_crash() {
-    const TEST: &str = "an_unlinked_file_that_was_held_is_freed_after_a_crash";
+fn held_unlinked_file_is_freed_after_a_crash() {
+    const TEST: &str = "held_unlinked_file_is_freed_after_a_crash";
     match part().as_deref() {
         None => leaves_nothing_to_free(TEST),
         Some("crash") => {
@@ -378,8 +378,8 @@ fn an_unlinked_file_that_was_held_is_freed_after_a_crash() {
 /// A server closes a file system and opens it again when `readonly` changes. Objects that clients have open stay, even
 /// without a name.
 #[test]
-fn a_file_without_a_name_that_is_open_outlives_changes_of_readonly() {
-    const TEST: &str = "a_file_without_a_name_that_is_open_outlives_changes_of_readonly";
+fn open_unlinked_file_survives_readonly_changes() {
+    const TEST: &str = "open_unlinked_file_survives_readonly_changes";
     match part().as_deref() {
         None => {
             let parts = Parts::of(TEST);
@@ -469,8 +469,8 @@ fn set_size(files: &dyn FileSystem, node: Node, size: u64) {
 
 /// It blocks neither the removal nor an open of the file system after a crash.
 #[test]
-fn a_large_file_is_freed_by_a_thread_of_its_own() {
-    const TEST: &str = "a_large_file_is_freed_by_a_thread_of_its_own";
+fn large_file_is_freed_in_a_background_thread() {
+    const TEST: &str = "large_file_is_freed_in_a_background_thread";
     let remove = |files: &dyn FileSystem| {
         let removed = files.remove(&ROOT, files.root(), b"large", Removable::Any, None);
         removed.expect("it is there");
@@ -520,8 +520,8 @@ fn a_large_file_is_freed_by_a_thread_of_its_own() {
 
 /// The release of a file's last hold races with the removal of its last name: the later one frees it, once.
 #[test]
-fn a_file_is_freed_once_when_its_last_name_and_its_last_hold_go_together() {
-    const TEST: &str = "a_file_is_freed_once_when_its_last_name_and_its_last_hold_go_together";
+fn file_is_freed_once_when_unlink_races_with_release() {
+    const TEST: &str = "file_is_freed_once_when_unlink_races_with_release";
     match part().as_deref() {
         None => Parts::of(TEST).pass("race"),
         Some(_) => {
@@ -556,7 +556,7 @@ fn a_file_is_freed_once_when_its_last_name_and_its_last_hold_go_together() {
 fn objects(parts: &Parts, dataset: &str) -> String {
     let output = Command::new("/usr/sbin/zdb")
         .args(["-e", "-p"])
-        .arg(parts.folder())
+        .arg(parts.dir())
         .args(["-ddddd", dataset])
         .output()
         .expect("zdb (package zfsutils-linux) is installed");
@@ -596,8 +596,8 @@ fn zdb_finds_files_by_their_paths() {
 }
 
 #[test]
-fn what_is_not_served_is_refused() {
-    isolated("what_is_not_served_is_refused", || {
+fn unsupported_file_system_features_are_refused() {
+    isolated("unsupported_file_system_features_are_refused", || {
         let pool = new_pool();
         let name = create(&pool, "tank/files");
         let kind = |dataset: DatasetRef<'_>| {
@@ -625,46 +625,43 @@ fn what_is_not_served_is_refused() {
 
 /// The same root directory as in kernel ZFS, according to `zdb`. Also for a mode that a trivial list cannot represent.
 #[test]
-fn a_new_file_system_has_the_root_directory_that_was_asked_for() {
-    isolated(
-        "a_new_file_system_has_the_root_directory_that_was_asked_for",
-        || {
-            let pool = new_pool();
-            for (name, owner, group, mode) in [
-                ("tank/plain", 0, 0, 0o755),
-                ("tank/team", 1000, 100, 0o2770),
-                ("tank/odd", 1, 2, 0o1057),
-            ] {
-                let spec = FileSystemSpec {
-                    owner,
-                    group,
-                    mode,
-                    ..FileSystemSpec::plain(name.parse().expect("a name"))
-                };
-                pool.create_file_system(&spec).expect("create");
-                let opened = open(&pool, &spec.name);
-                let files = opened.files();
-                let root = files.attributes(files.root()).expect("a root");
-                assert_eq!((root.uid, root.gid, root.mode), (owner, group, mode));
-                assert_eq!(root.links, 2);
-                let other = Identity {
-                    uid: 7,
-                    gid: group,
-                    groups: Vec::new(),
-                };
-                let may = files.permissions(&other, files.root()).expect("a root");
-                let bits = mode >> 3 & 7;
-                let said = (bits & 4 != 0, bits & 2 != 0, bits & 1 != 0);
-                assert_eq!((may.read, may.write, may.execute), said, "{mode:o}");
-                drop(opened);
-                let info = pool.dataset((&spec.name).into()).expect("it is there");
-                assert!(
-                    info.objects <= FileSystemSpec::OBJECTS_EMPTY,
-                    "an empty one has {} objects",
-                    info.objects
-                );
-            }
-            export(pool);
-        },
-    );
+fn new_file_system_has_the_requested_root_directory() {
+    isolated("new_file_system_has_the_requested_root_directory", || {
+        let pool = new_pool();
+        for (name, owner, group, mode) in [
+            ("tank/plain", 0, 0, 0o755),
+            ("tank/team", 1000, 100, 0o2770),
+            ("tank/odd", 1, 2, 0o1057),
+        ] {
+            let spec = FileSystemSpec {
+                owner,
+                group,
+                mode,
+                ..FileSystemSpec::plain(name.parse().expect("a name"))
+            };
+            pool.create_file_system(&spec).expect("create");
+            let opened = open(&pool, &spec.name);
+            let files = opened.files();
+            let root = files.attributes(files.root()).expect("a root");
+            assert_eq!((root.uid, root.gid, root.mode), (owner, group, mode));
+            assert_eq!(root.links, 2);
+            let other = Identity {
+                uid: 7,
+                gid: group,
+                groups: Vec::new(),
+            };
+            let may = files.permissions(&other, files.root()).expect("a root");
+            let bits = mode >> 3 & 7;
+            let said = (bits & 4 != 0, bits & 2 != 0, bits & 1 != 0);
+            assert_eq!((may.read, may.write, may.execute), said, "{mode:o}");
+            drop(opened);
+            let info = pool.dataset((&spec.name).into()).expect("it is there");
+            assert!(
+                info.objects <= FileSystemSpec::OBJECTS_EMPTY,
+                "an empty one has {} objects",
+                info.objects
+            );
+        }
+        export(pool);
+    });
 }

@@ -13,7 +13,7 @@ use engine::capabilities::{FileSystems, Ownership};
 use engine::pool::{GroupKind, PoolSpec};
 use file_system::{FileError, FileSystem, Identity, Make, Node, SetAttributes};
 use support::{
-    Parts, disks, export, folder, import, isolated, kill_oneself, options, part, sized_disks, tank,
+    Parts, dir, disks, export, import, isolated, kill_oneself, options, part, sized_disks, tank,
 };
 use units::{ByteCount, VolumeName};
 use volume_support::watch_devices;
@@ -28,7 +28,7 @@ const MANY: u64 = 96;
 /// Pieces that are too many as well, but so few that no group starts to sync before the commit.
 const MUCH: u64 = 40;
 /// Pieces that arrive while such a commit is in progress.
-const MEANWHILE: u64 = 24;
+const CONCURRENT_BYTES: u64 = 24;
 /// A write with a record that spans several log blocks, over the first part of one of half its length.
 const LONG: usize = 600_000;
 /// Writes and flushes after which the power fails during its commit: none, some blocks of the log, all.
@@ -38,7 +38,7 @@ const SMALL_POOL: u64 = 128 << 20;
 const FILLING_PIECE: usize = 128 << 10;
 const LOGGED_PIECES: u64 = 64;
 /// Labels, and the metadata that a transaction group writes.
-const BESIDES: u64 = 6 << 20;
+const CONCURRENT_WRITES: u64 = 6 << 20;
 
 const ROOT: Identity = Identity {
     uid: 0,
@@ -96,8 +96,8 @@ fn with_files(
 }
 
 #[test]
-fn a_commit_of_much_writes_it_once() {
-    isolated("a_commit_of_much_writes_it_once", || {
+fn large_commit_writes_its_data_once() {
+    isolated("large_commit_writes_its_data_once", || {
         let written = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&written);
         let count = move |io: &DeviceIo| {
@@ -115,23 +115,23 @@ fn a_commit_of_much_writes_it_once() {
                 write(files, many, MANY);
                 files.commit(Some(many)).expect("commit");
             });
-            let expected = MANY * PIECE..MANY * PIECE + BESIDES;
+            let expected = MANY * PIECE..MANY * PIECE + CONCURRENT_WRITES;
             assert!(expected.contains(&once), "{once} bytes for {MANY} MiB");
             let later = cost_of(&|| pool.sync().expect("sync"));
-            assert!(later < BESIDES, "{later} bytes after that commit");
+            assert!(later < CONCURRENT_WRITES, "{later} bytes after that commit");
             let logged = cost_of(&|| {
                 write(files, few, FEW);
                 files.commit(Some(few)).expect("commit");
             });
-            let expected = FEW * PIECE..FEW * PIECE + BESIDES;
+            let expected = FEW * PIECE..FEW * PIECE + CONCURRENT_WRITES;
             assert!(expected.contains(&logged), "{logged} bytes for {FEW} MiB");
         });
     });
 }
 
 #[test]
-fn a_commit_of_nothing_asks_nothing_of_the_disk() {
-    isolated("a_commit_of_nothing_asks_nothing_of_the_disk", || {
+fn empty_commit_sends_no_disk_request() {
+    isolated("empty_commit_sends_no_disk_request", || {
         let asked = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&asked);
         let count = move |_: &DeviceIo| {
@@ -160,46 +160,43 @@ fn a_commit_of_nothing_asks_nothing_of_the_disk() {
 
 /// More data is written while a commit is blocked on its group: it need not become durable.
 #[test]
-fn a_commit_of_much_does_not_write_what_comes_meanwhile() {
-    isolated(
-        "a_commit_of_much_does_not_write_what_comes_meanwhile",
-        || {
-            let written = Arc::new(AtomicU64::new(0));
-            let is_awaited = Arc::new(AtomicBool::new(false));
-            let (begins, begun) = mpsc::channel();
-            let (goes_on, go_on) = mpsc::channel::<()>();
-            let go_on = Mutex::new(go_on);
-            let (counter, awaited) = (Arc::clone(&written), Arc::clone(&is_awaited));
-            let see = move |io: &DeviceIo| {
-                if io.kind() != IoKind::Write {
-                    return;
-                }
-                counter.fetch_add(io.length() as u64, Ordering::Relaxed);
-                // The first write of the group blocks until more data was written to the file system.
-                if awaited.swap(false, Ordering::AcqRel) {
-                    begins.send(()).expect("somebody waits");
-                    let go_on = go_on.lock().expect("no holder panics");
-                    go_on.recv().expect("it goes on");
-                }
-            };
-            with_files(see, |_, files, (many, few)| {
-                let before = written.load(Ordering::Relaxed);
-                write(files, many, MUCH);
-                is_awaited.store(true, Ordering::Release);
-                std::thread::scope(|scope| {
-                    scope.spawn(move || {
-                        begun.recv().expect("the group is written");
-                        write(files, few, MEANWHILE);
-                        goes_on.send(()).expect("it waits");
-                    });
-                    files.commit(Some(many)).expect("commit");
+fn large_commit_excludes_concurrent_writes() {
+    isolated("large_commit_excludes_concurrent_writes", || {
+        let written = Arc::new(AtomicU64::new(0));
+        let is_awaited = Arc::new(AtomicBool::new(false));
+        let (begins, begun) = mpsc::channel();
+        let (goes_on, go_on) = mpsc::channel::<()>();
+        let go_on = Mutex::new(go_on);
+        let (counter, awaited) = (Arc::clone(&written), Arc::clone(&is_awaited));
+        let see = move |io: &DeviceIo| {
+            if io.kind() != IoKind::Write {
+                return;
+            }
+            counter.fetch_add(io.length() as u64, Ordering::Relaxed);
+            // The first write of the group blocks until more data was written to the file system.
+            if awaited.swap(false, Ordering::AcqRel) {
+                begins.send(()).expect("somebody waits");
+                let go_on = go_on.lock().expect("no holder panics");
+                go_on.recv().expect("it goes on");
+            }
+        };
+        with_files(see, |_, files, (many, few)| {
+            let before = written.load(Ordering::Relaxed);
+            write(files, many, MUCH);
+            is_awaited.store(true, Ordering::Release);
+            std::thread::scope(|scope| {
+                scope.spawn(move || {
+                    begun.recv().expect("the group is written");
+                    write(files, few, CONCURRENT_BYTES);
+                    goes_on.send(()).expect("it waits");
                 });
-                let bytes = written.load(Ordering::Relaxed) - before;
-                let expected = MUCH * PIECE..MUCH * PIECE + BESIDES;
-                assert!(expected.contains(&bytes), "{bytes} bytes for {MUCH} MiB");
+                files.commit(Some(many)).expect("commit");
             });
-        },
-    );
+            let bytes = written.load(Ordering::Relaxed) - before;
+            let expected = MUCH * PIECE..MUCH * PIECE + CONCURRENT_WRITES;
+            assert!(expected.contains(&bytes), "{bytes} bytes for {MUCH} MiB");
+        });
+    });
 }
 
 /// A new pool, and the file system that has its name.
@@ -228,7 +225,7 @@ fn is_cut_off(after: u64) -> ! {
         kill_after: Some(after),
         ..Fault::default()
     };
-    faults.set(&folder().join("disk"), kill);
+    faults.set(&dir().join("disk"), kill);
     files.commit(Some(node)).expect("commit");
     kill_oneself()
 }
@@ -254,17 +251,17 @@ fn has_all_or_nothing() -> bool {
 }
 
 #[test]
-fn a_long_write_that_the_log_ends_within_is_left_out() {
+fn long_write_truncated_by_the_log_is_skipped() {
     match part().as_deref() {
         None => {
             let mut outcomes = Vec::new();
             for steps in STEPS {
-                let parts = Parts::of("a_long_write_that_the_log_ends_within_is_left_out");
+                let parts = Parts::of("long_write_truncated_by_the_log_is_skipped");
                 let killed = parts.run(&format!("kill {steps}"));
                 let output = &killed.output;
                 assert!(!killed.success && !output.contains("panicked"), "{output}");
                 parts.pass("look");
-                outcomes.push(parts.folder().join("is-there").exists());
+                outcomes.push(parts.dir().join("is-there").exists());
             }
             assert!(outcomes.is_sorted(), "{outcomes:?}");
             let whole = outcomes.iter().filter(|is_there| **is_there).count();
@@ -272,7 +269,7 @@ fn a_long_write_that_the_log_ends_within_is_left_out() {
         }
         Some("look") => {
             if has_all_or_nothing() {
-                std::fs::write(folder().join("is-there"), "").expect("written");
+                std::fs::write(dir().join("is-there"), "").expect("written");
             }
         }
         Some(words) => {
@@ -304,12 +301,12 @@ fn fill(files: &dyn FileSystem, pieces_max: u64) -> Node {
 
 /// Other datasets fill the pool before it is opened, for example because its key arrives late.
 #[test]
-fn what_was_committed_is_replayed_into_a_pool_that_is_full() {
+fn committed_changes_are_replayed_into_a_full_pool() {
     let name = |name: &str| -> VolumeName { name.parse().expect("a name") };
     let first = name("tank/first");
     match part().as_deref() {
         None => {
-            let parts = Parts::of("what_was_committed_is_replayed_into_a_pool_that_is_full");
+            let parts = Parts::of("committed_changes_are_replayed_into_a_full_pool");
             let killed = parts.run("write");
             let output = &killed.output;
             assert!(!killed.success && !output.contains("panicked"), "{output}");
@@ -373,10 +370,10 @@ fn what_was_committed_is_replayed_into_a_pool_that_is_full() {
 /// The file system is closed between a change and its commit, as when it becomes read-only. The reply to the change is
 /// sent only when it is on the disks.
 #[test]
-fn a_commit_waits_for_who_closes_the_file_system() {
+fn commit_waits_for_a_concurrent_close() {
     match part().as_deref() {
         None => {
-            let parts = Parts::of("a_commit_waits_for_who_closes_the_file_system");
+            let parts = Parts::of("commit_waits_for_a_concurrent_close");
             let killed = parts.run("write");
             let output = &killed.output;
             assert!(!killed.success && !output.contains("panicked"), "{output}");

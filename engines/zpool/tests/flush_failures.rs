@@ -19,14 +19,14 @@ use engine::pool::{DeviceState, GroupKind, PoolSpec, ScanKind, ScanState};
 use engine::volume::OpenOptions;
 use rustix::io::Errno;
 use support::{
-    Parts, disks, export, folder, import, isolated, kill_oneself, mirror, options, part,
-    scrub_finds_nothing, tank, wait_for_scan, wait_until, write_something,
+    Parts, dir, disks, export, import, isolated, kill_oneself, mirror, options, part,
+    scrub_finds_nothing, tank, wait_for_scan, wait_until, write_sample_data,
 };
 use units::{ByteCount, VolumeName};
 use zpool::device::faults::{Fault, Faults};
 use zpool::device::{
-    Access, Device, DeviceIo, Driver, EXIT_OWNERSHIP_LOST, IoKind, OpenFailure, Place, Shape, Wrap,
-    open_failure,
+    Access, CompletionThread, Device, DeviceIo, Driver, EXIT_OWNERSHIP_LOST, IoKind, OpenFailure,
+    Shape, Wrap, open_failure,
 };
 use zpool::{Engine, Pool, Volume};
 
@@ -111,7 +111,7 @@ fn leg_fails_flushes(test: &'static str, fault: Fault) {
             let mut writer = parts.start("write");
             let ended = writer.wait().expect("wait");
             assert_eq!(ended.signal(), Some(9), "it kills itself");
-            let place = |name: &str| parts.folder().join(name);
+            let place = |name: &str| parts.dir().join(name);
             let labels = std::process::Command::new("/usr/sbin/zdb")
                 .args(["-l", place("b").to_str().expect("UTF-8")])
                 .output()
@@ -132,12 +132,12 @@ fn leg_fails_flushes(test: &'static str, fault: Fault) {
             volume.flush().expect("flush");
             faults.set(&devices[0], fault);
             // This copy misses all later flushes.
-            std::fs::copy(&devices[0], folder().join("copy")).expect("copy");
+            std::fs::copy(&devices[0], dir().join("copy")).expect("copy");
             for block in 1..BLOCKS {
                 write(&volume, block);
                 volume.flush().expect("flush");
             }
-            std::fs::rename(folder().join("copy"), folder().join("a.before")).expect("rename");
+            std::fs::rename(dir().join("copy"), dir().join("a.before")).expect("rename");
             let healthy = [DeviceState::Online, DeviceState::Degraded];
             assert!(!healthy.contains(&state_of(&pool, &devices[0])));
             assert_eq!(state_of(&pool, &devices[1]), DeviceState::Online);
@@ -159,33 +159,33 @@ fn leg_fails_flushes(test: &'static str, fault: Fault) {
 }
 
 #[test]
-fn a_leg_whose_flush_hangs_is_on_record_before_a_write_counts() {
+fn leg_with_hung_flush_is_recorded_before_a_write_is_acked() {
     let fault = Fault {
         flushes_hang: true,
         ..Fault::default()
     };
     leg_fails_flushes(
-        "a_leg_whose_flush_hangs_is_on_record_before_a_write_counts",
+        "leg_with_hung_flush_is_recorded_before_a_write_is_acked",
         fault,
     );
 }
 
 #[test]
-fn a_leg_whose_flush_fails_is_on_record_before_a_write_counts() {
+fn leg_with_failed_flush_is_recorded_before_a_write_is_acked() {
     let fault = Fault {
         flushes_fail: true,
         ..Fault::default()
     };
     leg_fails_flushes(
-        "a_leg_whose_flush_fails_is_on_record_before_a_write_counts",
+        "leg_with_failed_flush_is_recorded_before_a_write_is_acked",
         fault,
     );
 }
 
 /// The record of a leg is deferred until the import is over, because the library counts the pool's holders then.
 #[test]
-fn a_leg_that_fails_its_flushes_during_an_import_ends_no_process() {
-    let test = "a_leg_that_fails_its_flushes_during_an_import_ends_no_process";
+fn flush_failure_during_import_does_not_abort() {
+    let test = "flush_failure_during_import_does_not_abort";
     match part().as_deref() {
         None => {
             let parts = Parts::of(test);
@@ -205,7 +205,7 @@ fn a_leg_that_fails_its_flushes_during_an_import_ends_no_process() {
         Some(_) => {
             let faults = Faults::new();
             let engine = engine(faults.wrap());
-            let place = |name: &str| folder().join(name);
+            let place = |name: &str| dir().join(name);
             let flushes_fail = Fault {
                 flushes_fail: true,
                 ..Fault::default()
@@ -229,35 +229,32 @@ fn a_leg_that_fails_its_flushes_during_an_import_ends_no_process() {
 }
 
 #[test]
-fn a_leg_that_failed_a_flush_comes_back_when_it_is_brought_online() {
-    isolated(
-        "a_leg_that_failed_a_flush_comes_back_when_it_is_brought_online",
-        || {
-            let faults = Faults::new();
-            let engine = engine(faults.wrap());
-            let devices = disks(&["a", "b"]);
-            let pool = mirror(engine, &devices);
-            let flushes_fail = true;
-            faults.set(
-                &devices[0],
-                Fault {
-                    flushes_fail,
-                    ..Fault::default()
-                },
-            );
-            wait_until("the leg is given up", || {
-                write_something(&pool, 1);
-                state_of(&pool, &devices[0]) == DeviceState::Faulted
-            });
-            faults.lift(&devices[0]);
-            let name = devices[0].to_str().expect("UTF-8");
-            let state = pool.online(name, false).expect("online");
-            assert_eq!(state, DeviceState::Online);
-            wait_for_scan(&pool);
-            write_something(&pool, 1);
-            export(pool);
-        },
-    );
+fn leg_with_failed_flush_is_reopened_by_online() {
+    isolated("leg_with_failed_flush_is_reopened_by_online", || {
+        let faults = Faults::new();
+        let engine = engine(faults.wrap());
+        let devices = disks(&["a", "b"]);
+        let pool = mirror(engine, &devices);
+        let flushes_fail = true;
+        faults.set(
+            &devices[0],
+            Fault {
+                flushes_fail,
+                ..Fault::default()
+            },
+        );
+        wait_until("the leg is given up", || {
+            write_sample_data(&pool, 1);
+            state_of(&pool, &devices[0]) == DeviceState::Faulted
+        });
+        faults.lift(&devices[0]);
+        let name = devices[0].to_str().expect("UTF-8");
+        let state = pool.online(name, false).expect("online");
+        assert_eq!(state, DeviceState::Online);
+        wait_for_scan(&pool);
+        write_sample_data(&pool, 1);
+        export(pool);
+    });
 }
 
 /// A pool of `kind` with `replaced` of its devices in replacement, and all new devices fail a flush: the pool continues
@@ -321,9 +318,9 @@ fn new_disks_fail_flushes(test: &'static str, kind: GroupKind, old: &[&str], rep
 }
 
 #[test]
-fn a_new_disk_that_fails_a_flush_while_it_replaces_the_only_one_is_given_up() {
+fn failed_flush_of_replacing_disk_gives_it_up() {
     new_disks_fail_flushes(
-        "a_new_disk_that_fails_a_flush_while_it_replaces_the_only_one_is_given_up",
+        "failed_flush_of_replacing_disk_gives_it_up",
         GroupKind::Stripe,
         &["a"],
         1,
@@ -331,9 +328,9 @@ fn a_new_disk_that_fails_a_flush_while_it_replaces_the_only_one_is_given_up() {
 }
 
 #[test]
-fn new_disks_that_fail_flushes_in_a_mirror_of_which_both_are_replaced_are_given_up() {
+fn failed_flushes_of_two_replacing_mirror_disks_give_them_up() {
     new_disks_fail_flushes(
-        "new_disks_that_fail_flushes_in_a_mirror_of_which_both_are_replaced_are_given_up",
+        "failed_flushes_of_two_replacing_mirror_disks_give_them_up",
         GroupKind::Mirror,
         &["a", "b"],
         2,
@@ -341,9 +338,9 @@ fn new_disks_that_fail_flushes_in_a_mirror_of_which_both_are_replaced_are_given_
 }
 
 #[test]
-fn new_disks_that_fail_flushes_in_a_raidz1_of_which_two_are_replaced_are_given_up() {
+fn failed_flushes_of_two_replacing_raidz1_disks_give_them_up() {
     new_disks_fail_flushes(
-        "new_disks_that_fail_flushes_in_a_raidz1_of_which_two_are_replaced_are_given_up",
+        "failed_flushes_of_two_replacing_raidz1_disks_give_them_up",
         GroupKind::Raidz1,
         &["a", "b", "c"],
         2,
@@ -352,45 +349,41 @@ fn new_disks_that_fail_flushes_in_a_raidz1_of_which_two_are_replaced_are_given_u
 
 /// The only device: its flushes can only be waited for.
 #[test]
-fn a_flush_of_the_only_device_hangs_as_long_as_the_device() {
-    isolated(
-        "a_flush_of_the_only_device_hangs_as_long_as_the_device",
-        || {
-            let faults = Faults::new();
-            let engine = engine(faults.wrap());
-            let device = &disks(&["a"])[0];
-            let pool = single(engine, device);
-            let volume = make_volume(&pool);
-            volume.flush().expect("flush");
-            let flushes_hang = true;
-            faults.set(
-                device,
-                Fault {
-                    flushes_hang,
-                    ..Fault::default()
-                },
-            );
-            std::thread::scope(|scope| {
-                let answered = write_durably(scope, &volume);
-                wait_until("the deadline has passed", || is_suspended(&pool));
-                assert!(answered.try_recv().is_err(), "it is not durable");
-                faults.lift(device);
-                assert_eq!(answered.recv_timeout(support::EVENT_TIME_MAX), Ok(true));
-            });
-            wait_until("the pool resumes", || !is_suspended(&pool));
-            assert_eq!(state_of(&pool, device), DeviceState::Online);
-            write_something(&pool, 1);
-            volume.close();
-            export(pool);
-        },
-    );
+fn flush_of_the_only_device_blocks_while_it_hangs() {
+    isolated("flush_of_the_only_device_blocks_while_it_hangs", || {
+        let faults = Faults::new();
+        let engine = engine(faults.wrap());
+        let device = &disks(&["a"])[0];
+        let pool = single(engine, device);
+        let volume = make_volume(&pool);
+        volume.flush().expect("flush");
+        let flushes_hang = true;
+        faults.set(
+            device,
+            Fault {
+                flushes_hang,
+                ..Fault::default()
+            },
+        );
+        std::thread::scope(|scope| {
+            let answered = write_durably(scope, &volume);
+            wait_until("the deadline has passed", || is_suspended(&pool));
+            assert!(answered.try_recv().is_err(), "it is not durable");
+            faults.lift(device);
+            assert_eq!(answered.recv_timeout(support::EVENT_TIME_MAX), Ok(true));
+        });
+        wait_until("the pool resumes", || !is_suspended(&pool));
+        assert_eq!(state_of(&pool, device), DeviceState::Online);
+        write_sample_data(&pool, 1);
+        volume.close();
+        export(pool);
+    });
 }
 
 /// After an error the contents of the device are unknown, and a later flush proves nothing.
 #[test]
-fn a_flush_that_fails_on_the_only_device_is_never_answered_and_the_next_start_knows() {
-    const TEST: &str =
-        "a_flush_that_fails_on_the_only_device_is_never_answered_and_the_next_start_knows";
+fn failed_flush_of_only_device_is_not_acked_and_persists() {
+    const TEST: &str = "failed_flush_of_only_device_is_not_acked_and_persists";
     let Some(part) = part() else {
         let parts = Parts::of(TEST);
         let mut first = parts.start("first");
@@ -485,7 +478,7 @@ impl Device for GateDevice {
         let is = |switch: &AtomicBool| switch.load(Ordering::Acquire);
         match io.kind() {
             IoKind::Flush if is(&self.gate.flushes_miss) => {
-                io.complete(Err(Errno::NXIO), Place::Elsewhere);
+                io.complete(Err(Errno::NXIO), CompletionThread::Elsewhere);
             }
             IoKind::Write if is(&self.gate.keeps) => {
                 self.gate.kept().push((Arc::clone(&self.inner), io));
@@ -496,42 +489,39 @@ impl Device for GateDevice {
 }
 
 #[test]
-fn a_flush_that_found_no_device_is_carried_out_when_it_is_back() {
-    isolated(
-        "a_flush_that_found_no_device_is_carried_out_when_it_is_back",
-        || {
-            let path = folder().join("a");
-            let gate = Arc::new(Gate::default());
-            let engine = engine(gate.wrap(&path));
-            let device = &disks(&["a"])[0];
-            let pool = single(engine, device);
-            let volume = make_volume(&pool);
-            volume.flush().expect("flush");
-            gate.flushes_miss.store(true, Ordering::Release);
-            std::thread::scope(|scope| {
-                let answered = write_durably(scope, &volume);
-                wait_until("the pool is suspended", || is_suspended(&pool));
-                assert!(answered.try_recv().is_err(), "it is not durable");
-                gate.flushes_miss.store(false, Ordering::Release);
-                assert_eq!(answered.recv_timeout(support::EVENT_TIME_MAX), Ok(true));
-            });
-            wait_until("the pool resumes", || !is_suspended(&pool));
-            volume.close();
-            export(pool);
-        },
-    );
+fn flush_without_device_is_repeated_when_it_returns() {
+    isolated("flush_without_device_is_repeated_when_it_returns", || {
+        let path = dir().join("a");
+        let gate = Arc::new(Gate::default());
+        let engine = engine(gate.wrap(&path));
+        let device = &disks(&["a"])[0];
+        let pool = single(engine, device);
+        let volume = make_volume(&pool);
+        volume.flush().expect("flush");
+        gate.flushes_miss.store(true, Ordering::Release);
+        std::thread::scope(|scope| {
+            let answered = write_durably(scope, &volume);
+            wait_until("the pool is suspended", || is_suspended(&pool));
+            assert!(answered.try_recv().is_err(), "it is not durable");
+            gate.flushes_miss.store(false, Ordering::Release);
+            assert_eq!(answered.recv_timeout(support::EVENT_TIME_MAX), Ok(true));
+        });
+        wait_until("the pool resumes", || !is_suspended(&pool));
+        volume.close();
+        export(pool);
+    });
 }
 
 /// A request from before it was given up would overwrite later ones.
 #[test]
-fn a_device_that_still_owes_an_answer_is_not_opened_again() {
-    const TEST: &str = "a_device_that_still_owes_an_answer_is_not_opened_again";
+fn device_with_outstanding_request_is_not_reopened() {
+    const TEST: &str = "device_with_outstanding_request_is_not_reopened";
     if part().is_none() {
         let parts = Parts::of(TEST);
         parts.pass("all");
         return parts.zdb_is_content("tank");
     }
-    let path = folder().join("a");
+    let path = dir().join("a");
     let gate = Arc::new(Gate::default());
     let engine = engine(gate.wrap(&path));
     let devices = disks(&["a", "b"]);
@@ -539,7 +529,7 @@ fn a_device_that_still_owes_an_answer_is_not_opened_again() {
     let pool = mirror(engine, &devices);
     gate.keeps.store(true, Ordering::Release);
     wait_until("the leg is given up", || {
-        write_something(&pool, 1);
+        write_sample_data(&pool, 1);
         !matches!(
             state_of(&pool, &devices[0]),
             DeviceState::Online | DeviceState::Degraded

@@ -53,8 +53,8 @@ extern "C" fn spa_shutting_down(_pool: *const c_void) -> c_int {
 }
 
 #[test]
-fn an_interrupted_scrub_comes_to_all_datasets() {
-    isolated("an_interrupted_scrub_comes_to_all_datasets", || {
+fn interrupted_scrub_visits_all_datasets() {
+    isolated("interrupted_scrub_visits_all_datasets", || {
         let pool = mirror(engine(), &disks(&["a", "b"]));
         let name = "tank/v".parse().expect("a name");
         let spec = VolumeSpec::sparse(name, ByteCount::mib(16));

@@ -84,8 +84,8 @@ fn refusal<T: std::fmt::Debug>(result: Result<T, DatasetError>) -> DatasetErrorK
 }
 
 #[test]
-fn a_promotion_takes_the_loaded_key_along() {
-    isolated("a_promotion_takes_the_loaded_key_along", || {
+fn promotion_transfers_the_loaded_key() {
+    isolated("promotion_transfers_the_loaded_key", || {
         let pool = mirror(engine(), &disks(&["a", "b"]));
         create(&pool, "tank/one", Some(key(1))).expect("create");
         let now = take(&pool, "tank/one@now");
@@ -121,37 +121,34 @@ fn a_promotion_takes_the_loaded_key_along() {
 }
 
 #[test]
-fn a_clone_is_refused_where_a_change_of_its_key_would_never_end() {
-    isolated(
-        "a_clone_is_refused_where_a_change_of_its_key_would_never_end",
-        || {
-            let pool = mirror(engine(), &disks(&["a", "b"]));
-            create(&pool, "tank/one", Some(key(1))).expect("create");
-            create(&pool, "tank/other", None).expect("create");
-            pool.create_key_parent(&name("tank/group"), &key(2), &[])
-                .expect("create");
-            let now = take(&pool, "tank/one@now");
-            for place in ["tank/one/below", "tank/other/below"] {
-                let below = pool.clone_snapshot(&now, &name(place), &[]);
-                assert_eq!(refusal(below), DatasetErrorKind::ParentUnsuitable);
-            }
-            let of_group = take(&pool, "tank/group@now");
-            let below = pool.clone_snapshot(&of_group, &name("tank/group/below"), &[]);
+fn clone_is_refused_where_its_key_change_would_loop() {
+    isolated("clone_is_refused_where_its_key_change_would_loop", || {
+        let pool = mirror(engine(), &disks(&["a", "b"]));
+        create(&pool, "tank/one", Some(key(1))).expect("create");
+        create(&pool, "tank/other", None).expect("create");
+        pool.create_key_parent(&name("tank/group"), &key(2), &[])
+            .expect("create");
+        let now = take(&pool, "tank/one@now");
+        for place in ["tank/one/below", "tank/other/below"] {
+            let below = pool.clone_snapshot(&now, &name(place), &[]);
             assert_eq!(refusal(below), DatasetErrorKind::ParentUnsuitable);
-            // A clone elsewhere of a dataset with a shared key, which would be orphaned without it.
-            create(&pool, "tank/group/two", None).expect("create");
-            let now = take(&pool, "tank/group/two@now");
-            pool.clone_snapshot(&now, &name("tank/elsewhere"), &[])
-                .expect("clone");
-            let promoted = pool.promote(&name("tank/elsewhere"));
-            assert_eq!(refusal(promoted), DatasetErrorKind::KeyOfOrigin);
-            pool.change_key((&name("tank/group/two")).into(), &key(3))
-                .expect("change");
-            pool.promote(&name("tank/elsewhere")).expect("promote");
-            holds(&pool, "tank/elsewhere").expect("open");
-            export(pool);
-        },
-    );
+        }
+        let of_group = take(&pool, "tank/group@now");
+        let below = pool.clone_snapshot(&of_group, &name("tank/group/below"), &[]);
+        assert_eq!(refusal(below), DatasetErrorKind::ParentUnsuitable);
+        // A clone elsewhere of a dataset with a shared key, which would be orphaned without it.
+        create(&pool, "tank/group/two", None).expect("create");
+        let now = take(&pool, "tank/group/two@now");
+        pool.clone_snapshot(&now, &name("tank/elsewhere"), &[])
+            .expect("clone");
+        let promoted = pool.promote(&name("tank/elsewhere"));
+        assert_eq!(refusal(promoted), DatasetErrorKind::KeyOfOrigin);
+        pool.change_key((&name("tank/group/two")).into(), &key(3))
+            .expect("change");
+        pool.promote(&name("tank/elsewhere")).expect("promote");
+        holds(&pool, "tank/elsewhere").expect("open");
+        export(pool);
+    });
 }
 
 /// As another ZFS allows, which clones file systems as well.
@@ -170,9 +167,9 @@ fn clone_as_elsewhere(from: &std::ffi::CStr, to: &std::ffi::CStr) {
 }
 
 #[test]
-fn a_clone_below_its_origin_that_came_with_a_pool_has_to_be_moved_first() {
+fn imported_clone_below_its_origin_must_be_moved_first() {
     isolated(
-        "a_clone_below_its_origin_that_came_with_a_pool_has_to_be_moved_first",
+        "imported_clone_below_its_origin_must_be_moved_first",
         || {
             let pool = mirror(engine(), &disks(&["a", "b"]));
             let below = name("tank/group/below");
@@ -199,58 +196,55 @@ fn a_clone_below_its_origin_that_came_with_a_pool_has_to_be_moved_first() {
 }
 
 #[test]
-fn a_copy_whose_original_got_another_key_says_that_its_loaded_key_is_outdated() {
-    isolated(
-        "a_copy_whose_original_got_another_key_says_that_its_loaded_key_is_outdated",
-        || {
-            let paths = disks(&["a", "b", "c"]);
-            let engine = engine();
-            let pool = mirror(engine, &paths[..2]);
-            let vault = "vault".parse().expect("a name");
-            let spec = PoolSpec::new(vault, GroupKind::Stripe, paths[2..].to_vec());
-            let vault = Pool::create(engine, &spec).expect("create");
-            create(&pool, "tank/one", Some(key(1))).expect("create");
-            let copy = name("vault/copy");
-            let send = |base: Option<Base>, tag: &str| {
-                let mut spec = SendSpec::full(take(&pool, &format!("tank/one@{tag}")));
-                spec.base = base;
-                spec.form = SendForm::RAW;
-                let mut stream = Vec::new();
-                pool.send(&spec, &mut stream).expect("send");
-                let into = ReceiveSpec {
-                    volume: copy.clone(),
-                    tag: None,
-                    force: false,
-                    resumable: false,
-                    only_volumes: false,
-                };
-                vault
-                    .receive(&into, &|_, _| Vec::new(), &mut &stream[..])
-                    .expect("receive");
+fn replica_reports_an_outdated_loaded_key() {
+    isolated("replica_reports_an_outdated_loaded_key", || {
+        let paths = disks(&["a", "b", "c"]);
+        let engine = engine();
+        let pool = mirror(engine, &paths[..2]);
+        let vault = "vault".parse().expect("a name");
+        let spec = PoolSpec::new(vault, GroupKind::Stripe, paths[2..].to_vec());
+        let vault = Pool::create(engine, &spec).expect("create");
+        create(&pool, "tank/one", Some(key(1))).expect("create");
+        let copy = name("vault/copy");
+        let send = |base: Option<Base>, tag: &str| {
+            let mut spec = SendSpec::full(take(&pool, &format!("tank/one@{tag}")));
+            spec.base = base;
+            spec.form = SendForm::RAW;
+            let mut stream = Vec::new();
+            pool.send(&spec, &mut stream).expect("send");
+            let into = ReceiveSpec {
+                volume: copy.clone(),
+                tag: None,
+                force: false,
+                resumable: false,
+                only_volumes: false,
             };
-            send(None, "first");
-            vault.load_key((&copy).into(), &material(1)).expect("load");
-            holds(&vault, "vault/copy").expect("open");
-            pool.change_key((&name("tank/one")).into(), &key(2))
-                .expect("change");
-            let base = Base::parse(&name("tank/one"), "@first").expect("a base");
-            send(Some(base), "second");
-            // The library ended the process here.
-            let changed = vault.change_key((&copy).into(), &key(3));
-            assert_eq!(refusal(changed), DatasetErrorKind::KeyOutdated);
-            assert_eq!(
-                refusal(holds(&vault, "vault/copy")),
-                DatasetErrorKind::KeyOutdated
-            );
-            vault.unload_key((&copy).into()).expect("unload");
-            vault.load_key((&copy).into(), &material(2)).expect("load");
-            holds(&vault, "vault/copy").expect("open");
-            vault.change_key((&copy).into(), &key(3)).expect("change");
-            holds(&vault, "vault/copy").expect("open");
-            export(pool);
-            export(vault);
-        },
-    );
+            vault
+                .receive(&into, &|_, _| Vec::new(), &mut &stream[..])
+                .expect("receive");
+        };
+        send(None, "first");
+        vault.load_key((&copy).into(), &material(1)).expect("load");
+        holds(&vault, "vault/copy").expect("open");
+        pool.change_key((&name("tank/one")).into(), &key(2))
+            .expect("change");
+        let base = Base::parse(&name("tank/one"), "@first").expect("a base");
+        send(Some(base), "second");
+        // The library ended the process here.
+        let changed = vault.change_key((&copy).into(), &key(3));
+        assert_eq!(refusal(changed), DatasetErrorKind::KeyOutdated);
+        assert_eq!(
+            refusal(holds(&vault, "vault/copy")),
+            DatasetErrorKind::KeyOutdated
+        );
+        vault.unload_key((&copy).into()).expect("unload");
+        vault.load_key((&copy).into(), &material(2)).expect("load");
+        holds(&vault, "vault/copy").expect("open");
+        vault.change_key((&copy).into(), &key(3)).expect("change");
+        holds(&vault, "vault/copy").expect("open");
+        export(pool);
+        export(vault);
+    });
 }
 
 /// The random requests, and the expected key of each encryption root.
@@ -261,7 +255,7 @@ struct Owners<'a> {
     made: u64,
 }
 
-const PLACES: [&str; 9] = [
+const LOCATIONS: [&str; 9] = [
     "tank/a",
     "tank/b",
     "tank/group",
@@ -277,7 +271,7 @@ const PARENTS: [&str; 3] = ["tank/group", "tank/group/in", "tank/safe"];
 
 impl Owners<'_> {
     fn some(&mut self) -> &'static str {
-        PLACES[self.random.usize(..PLACES.len())]
+        LOCATIONS[self.random.usize(..LOCATIONS.len())]
     }
 
     fn some_key(&mut self) -> (u64, NewKey) {
@@ -410,36 +404,33 @@ fn sorted(mut names: Vec<&str>) -> Vec<&str> {
 
 /// `ROUNDS=n SEED=s` extend or repeat it.
 #[test]
-fn whatever_is_asked_of_clones_and_keys_is_answered_and_keys_open_what_they_should() {
-    isolated(
-        "whatever_is_asked_of_clones_and_keys_is_answered_and_keys_open_what_they_should",
-        || {
-            let rounds = std::env::var("ROUNDS").ok();
-            let rounds = rounds.map_or(600, |text| text.parse().expect("a number"));
-            let pool = mirror(engine(), &disks(&["a", "b"]));
-            let mut owners = Owners {
-                pool: &pool,
-                random: fastrand::Rng::with_seed(seed()),
-                keys: BTreeMap::new(),
-                made: 0,
-            };
-            let mut answered = 0;
-            for round in 0..rounds {
-                match owners.step() {
-                    Ok(()) => answered += 1,
-                    Err(error) => assert!(
-                        !matches!(error.kind, DatasetErrorKind::Library),
-                        "{error}: {:?}",
-                        error.cause
-                    ),
-                }
-                if round % 20 == 0 {
-                    owners.verify();
-                }
+fn random_clone_and_key_changes_keep_keys_valid() {
+    isolated("random_clone_and_key_changes_keep_keys_valid", || {
+        let rounds = std::env::var("ROUNDS").ok();
+        let rounds = rounds.map_or(600, |text| text.parse().expect("a number"));
+        let pool = mirror(engine(), &disks(&["a", "b"]));
+        let mut owners = Owners {
+            pool: &pool,
+            random: fastrand::Rng::with_seed(seed()),
+            keys: BTreeMap::new(),
+            made: 0,
+        };
+        let mut answered = 0;
+        for round in 0..rounds {
+            match owners.step() {
+                Ok(()) => answered += 1,
+                Err(error) => assert!(
+                    !matches!(error.kind, DatasetErrorKind::Library),
+                    "{error}: {:?}",
+                    error.cause
+                ),
             }
-            owners.verify();
-            assert!(answered > rounds / 20, "{answered}");
-            export(pool);
-        },
-    );
+            if round % 20 == 0 {
+                owners.verify();
+            }
+        }
+        owners.verify();
+        assert!(answered > rounds / 20, "{answered}");
+        export(pool);
+    });
 }

@@ -7,7 +7,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use support::{Parts, disks, engine, export, mirror, part, write_something};
+use support::{Parts, disks, engine, export, mirror, part, write_sample_data};
 
 unsafe extern "C" {
     fn spa_event_create(
@@ -45,8 +45,8 @@ unsafe extern "C" fn spa_event_notify(
 }
 
 #[test]
-fn an_export_that_is_late_ends_and_leaves_a_whole_pool() {
-    const TEST: &str = "an_export_that_is_late_ends_and_leaves_a_whole_pool";
+fn late_export_completes_with_a_consistent_pool() {
+    const TEST: &str = "late_export_completes_with_a_consistent_pool";
     if part().is_none() {
         let parts = Parts::of(TEST);
         // Groups begin each second.
@@ -56,7 +56,7 @@ fn an_export_that_is_late_ends_and_leaves_a_whole_pool() {
     }
     let late_ms = part().and_then(|part| part.parse().ok()).expect("a number");
     let pool = mirror(engine(), &disks(&["a", "b"]));
-    write_something(&pool, 3);
+    write_sample_data(&pool, 3);
     LATE_MS.store(late_ms, Ordering::Relaxed);
     export(pool);
     assert_eq!(LATE_MS.load(Ordering::Relaxed), 0, "it was late");

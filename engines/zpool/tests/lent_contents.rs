@@ -104,8 +104,8 @@ fn change(files: &dyn FileSystem, node: Node, random: &mut fastrand::Rng) {
 }
 
 #[test]
-fn what_is_lent_is_what_would_be_copied() {
-    isolated("what_is_lent_is_what_would_be_copied", || {
+fn lent_contents_equal_copied_contents() {
+    isolated("lent_contents_equal_copied_contents", || {
         let pool = new_pool();
         let mut random = fastrand::Rng::with_seed(fastrand::u64(..));
         say(&format!("seed {}", random.get_seed()));
@@ -143,8 +143,8 @@ fn what_is_lent_is_what_would_be_copied() {
 
 /// A change blocks until the lent data in its range is returned; another file's reads and changes do not.
 #[test]
-fn what_is_lent_stays_as_it_is() {
-    isolated("what_is_lent_stays_as_it_is", || {
+fn lent_contents_do_not_change() {
+    isolated("lent_contents_do_not_change", || {
         let pool = new_pool();
         let opened = open(&pool, "tank/files", 128 << 10);
         let files = opened.files();
@@ -200,8 +200,8 @@ fn what_is_lent_stays_as_it_is() {
 
 /// A close, as before an export or a rollback, blocks on loans, and no longer.
 #[test]
-fn closing_waits_for_what_is_lent() {
-    isolated("closing_waits_for_what_is_lent", || {
+fn close_blocks_until_loans_are_returned() {
+    isolated("close_blocks_until_loans_are_returned", || {
         let pool = new_pool();
         let opened = open(&pool, "tank/files", 128 << 10);
         let files = opened.files();

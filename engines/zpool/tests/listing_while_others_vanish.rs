@@ -15,7 +15,7 @@ const DESTROYERS: usize = 8;
 const DESTROYED_EACH: usize = 40;
 
 #[test]
-fn a_listing_leaves_out_what_is_destroyed_meanwhile() {
+fn listing_omits_concurrently_destroyed_datasets() {
     let scratch = Scratch::new(256 * MIB);
     let pool = &scratch.pool;
     let sparse = |name: &str| VolumeSpec::sparse(volume_name(name), ByteCount(MIB));

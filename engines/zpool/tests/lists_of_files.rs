@@ -11,7 +11,7 @@ use file_system::{
     FileError, FileSystem, Guard, Identity, Kind, Make, Node, Receipt, Removable, SetAttributes,
     SetExtended,
 };
-use support::{Parts, disks, engine, export, folder, isolated, mirror, part};
+use support::{Parts, dir, disks, engine, export, isolated, mirror, part};
 use units::VolumeName;
 use zpool::Pool;
 
@@ -244,8 +244,8 @@ fn check_lists(files: &dyn FileSystem) {
 }
 
 #[test]
-fn lists_are_there_after_a_crash() {
-    const TEST: &str = "lists_are_there_after_a_crash";
+fn acls_survive_a_crash() {
+    const TEST: &str = "acls_survive_a_crash";
     match part().as_deref() {
         None => {
             let parts = Parts::of(TEST);
@@ -267,7 +267,7 @@ fn lists_are_there_after_a_crash() {
         }
         Some(_) => {
             let engine = engine();
-            let found = zpool::discover(&[folder()]).expect("discover");
+            let found = zpool::discover(&[dir()]).expect("discover");
             let candidate = found.first().expect("the pool");
             let proof = SafeToOwn::exported(candidate).unwrap_or_else(|| {
                 zpool::pool::same_host_and_locked(engine, candidate).expect("it is dead")
@@ -297,9 +297,9 @@ fn lists_are_there_after_a_crash() {
 }
 
 #[test]
-fn what_a_mode_and_a_directory_do_to_lists_follows_the_settings() {
+fn acl_changes_by_chmod_and_inheritance_follow_properties() {
     isolated(
-        "what_a_mode_and_a_directory_do_to_lists_follows_the_settings",
+        "acl_changes_by_chmod_and_inheritance_follow_properties",
         || {
             let pool = new_pool(&[]);
             let opened = open(&pool);
@@ -374,25 +374,25 @@ fn what_a_mode_and_a_directory_do_to_lists_follows_the_settings() {
 
 /// An entry that allows or denies a right, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Says {
+enum Decision {
     Yes,
     No,
     Nothing,
 }
 
-const ALL_SAY: [Says; 3] = [Says::Yes, Says::No, Says::Nothing];
+const ALL_DECISIONS: [Decision; 3] = [Decision::Yes, Decision::No, Decision::Nothing];
 
 /// A list of mode 755 or 644 with a different entry for a right of Ann's.
-fn saying(kind: Kind, says: Says, mask: u32) -> Vec<Entry> {
+fn saying(kind: Kind, says: Decision, mask: u32) -> Vec<Entry> {
     let mode = match kind {
         Kind::Directory => 0o755,
         _ => 0o644,
     };
     let own = match says {
-        Says::Yes => vec![for_ann(true, 0, mask)],
-        Says::No => vec![for_ann(false, 0, mask)],
+        Decision::Yes => vec![for_ann(true, 0, mask)],
+        Decision::No => vec![for_ann(false, 0, mask)],
         // It is still not a list of a mode.
-        Says::Nothing => vec![for_ann(true, 0, right::SYNCHRONIZE)],
+        Decision::Nothing => vec![for_ann(true, 0, right::SYNCHRONIZE)],
     };
     [own, of_mode(mode, kind).list()].concat()
 }
@@ -415,9 +415,9 @@ fn names_follow_lists(files: &dyn FileSystem) {
     };
     let rights = [right::WRITE, right::APPEND, right::DELETE_CHILD];
     for mask in rights {
-        for says in ALL_SAY {
+        for says in ALL_DECISIONS {
             let at = directory(says, mask);
-            let may = |needed: u32| match says == Says::Yes && needed & mask != 0 {
+            let may = |needed: u32| match says == Decision::Yes && needed & mask != 0 {
                 true => None,
                 false => Some(FileError::Access),
             };
@@ -430,7 +430,7 @@ fn names_follow_lists(files: &dyn FileSystem) {
             assert_eq!(make(b"file", Make::File), may(right::WRITE));
             assert_eq!(make(b"directory", Make::Directory), may(right::APPEND));
             assert_eq!(make(b"link", Make::Link(b"to")), may(right::WRITE));
-            let own = directory(Says::Yes, right::ALL);
+            let own = directory(Decision::Yes, right::ALL);
             let source = made_with(files, own, (b"moved", Make::File), &own_list());
             let linked = files.link(&ANN, source, at, b"linked", None).err();
             assert_eq!(linked, may(right::WRITE));
@@ -440,7 +440,7 @@ fn names_follow_lists(files: &dyn FileSystem) {
                 may(right::WRITE),
                 "{says:?} {mask:x}"
             );
-            let list = saying(Kind::Directory, Says::Yes, right::ALL);
+            let list = saying(Kind::Directory, Decision::Yes, right::ALL);
             made_with(files, own, (b"below", Make::Directory), &list);
             let moved = files.rename(&ANN, (own, b"below"), (at, b"below"), None);
             assert_eq!(
@@ -463,14 +463,14 @@ fn make_plain(files: &dyn FileSystem, at: Node, name: &[u8]) -> Node {
 /// write to.
 fn removals_follow_lists(files: &dyn FileSystem) {
     let mut number = 0;
-    for of_directory in ALL_SAY {
-        for of_object in ALL_SAY {
+    for of_directory in ALL_DECISIONS {
+        for of_object in ALL_DECISIONS {
             number += 1;
             let name = format!("removals-{number}").into_bytes();
             let list = saying(Kind::Directory, of_directory, right::DELETE_CHILD);
             let at = made_with(files, files.root(), (&name, Make::Directory), &list);
             let may = match (of_object, of_directory) {
-                (Says::Yes, _) | (Says::Nothing, Says::Yes) => None,
+                (Decision::Yes, _) | (Decision::Nothing, Decision::Yes) => None,
                 _ => Some(FileError::Access),
             };
             for (name, what, kind) in [
@@ -484,9 +484,9 @@ fn removals_follow_lists(files: &dyn FileSystem) {
                 assert_eq!(gone, may, "{of_object:?} in {of_directory:?}");
                 // Also by a name that replaces it.
                 let own = format!("own-{number}-{}", name.len()).into_bytes();
-                let all = saying(Kind::Directory, Says::Yes, right::ALL);
+                let all = saying(Kind::Directory, Decision::Yes, right::ALL);
                 let own = made_with(files, files.root(), (&own, Make::Directory), &all);
-                let all = saying(kind, Says::Yes, right::ALL);
+                let all = saying(kind, Decision::Yes, right::ALL);
                 made_with(files, own, (b"new", what), &all);
                 if may.is_some() {
                     let replaced = files.rename(&ANN, (own, b"new"), (at, name), None);
@@ -495,7 +495,7 @@ fn removals_follow_lists(files: &dyn FileSystem) {
                 let (root, any) = (files.root(), Removable::Any);
                 let gone = files.remove(&ANN, root, name, any, None).err();
                 let by_itself = match of_object {
-                    Says::Yes => None,
+                    Decision::Yes => None,
                     _ => Some(FileError::Access),
                 };
                 assert_eq!(gone, by_itself, "the root is of mode 755");
@@ -527,8 +527,8 @@ fn attributes_follow_lists(files: &dyn FileSystem) {
             .set_attributes(&ANN, node, &changes, &guard, None)
             .err()
     };
-    for says in ALL_SAY {
-        let may = |error| (says != Says::Yes).then_some(error);
+    for says in ALL_DECISIONS {
+        let may = |error| (says != Decision::Yes).then_some(error);
         let modified = Some(file_system::SetTime::To(file_system::Time::default()));
         let timed = SetAttributes { modified, ..none };
         let node = file(says, right::WRITE_ATTRIBUTES);
@@ -554,7 +554,7 @@ fn attributes_follow_lists(files: &dyn FileSystem) {
         assert_eq!(set(node, taken), may(FileError::NotPermitted));
         let (node, error) = (file(says, right::READ_ACL), FileError::Access);
         // Every user may, except where an earlier entry denies it.
-        let denied = (says == Says::No).then_some(error);
+        let denied = (says == Decision::No).then_some(error);
         assert_eq!(files.acl(&ANN, node).err(), denied);
         let (node, how) = (file(says, right::READ_NAMED), SetExtended::Either);
         assert_eq!(files.extended_names(&ANN, node).err(), denied);
@@ -589,21 +589,18 @@ fn additions_change_nothing_else(files: &dyn FileSystem) {
 }
 
 #[test]
-fn every_operation_obeys_what_a_list_says_of_its_right() {
-    isolated(
-        "every_operation_obeys_what_a_list_says_of_its_right",
-        || {
-            let pool = new_pool(&[("acltype", "nfsv4"), ("aclmode", "passthrough")]);
-            let opened = open(&pool);
-            let files = &*opened.files();
-            names_follow_lists(files);
-            removals_follow_lists(files);
-            attributes_follow_lists(files);
-            additions_change_nothing_else(files);
-            let summary = opened.check(&mut |told| panic!("{told:?}"));
-            assert_eq!(summary.expect("checked").faults, 0);
-            opened.close();
-            export(pool);
-        },
-    );
+fn every_operation_obeys_its_acl_right() {
+    isolated("every_operation_obeys_its_acl_right", || {
+        let pool = new_pool(&[("acltype", "nfsv4"), ("aclmode", "passthrough")]);
+        let opened = open(&pool);
+        let files = &*opened.files();
+        names_follow_lists(files);
+        removals_follow_lists(files);
+        attributes_follow_lists(files);
+        additions_change_nothing_else(files);
+        let summary = opened.check(&mut |told| panic!("{told:?}"));
+        assert_eq!(summary.expect("checked").faults, 0);
+        opened.close();
+        export(pool);
+    });
 }

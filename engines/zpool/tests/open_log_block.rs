@@ -24,7 +24,7 @@ const WRITERS: u64 = 3;
 const COMMITTERS: u64 = 2;
 
 #[test]
-fn a_volume_closes_while_a_block_of_its_log_is_open() {
+fn volume_closes_with_an_open_log_block() {
     let scratch = Scratch::new(256 << 20);
     let name = volume_name("tank/volume");
     let spec = VolumeSpec::sparse(name.clone(), ByteCount(VOLUME_BYTES));
@@ -37,9 +37,9 @@ fn a_volume_closes_while_a_block_of_its_log_is_open() {
         load(&volume);
         drop(volume);
     }
-    let Scratch { folder, pool } = scratch;
+    let Scratch { dir, pool } = scratch;
     pool.export().map_err(|(_, error)| error).expect("exported");
-    judge(folder.path());
+    judge(dir.path());
 }
 
 fn load(volume: &Volume) {

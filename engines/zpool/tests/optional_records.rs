@@ -18,9 +18,7 @@ use file_system::{
 };
 use log::log;
 use support::accounting::{counts, objects};
-use support::{
-    Parts, disks, export, folder, import, isolated, kill_oneself, mirror, options, part,
-};
+use support::{Parts, dir, disks, export, import, isolated, kill_oneself, mirror, options, part};
 use units::VolumeName;
 use zpl::acl::encode_logged;
 use zpl::attribute_list::{LIST_BYTES_MAX, decode};
@@ -129,8 +127,8 @@ fn make_old(files: &dyn FileSystem) -> [Node; 4] {
         None,
     );
     set.expect("there is room");
-    let folder = make(files, b"folder", Make::Directory);
-    [plain, listed, extended, folder]
+    let dir = make(files, b"dir", Make::Directory);
+    [plain, listed, extended, dir]
 }
 
 /// Creations with all optional parts.
@@ -143,7 +141,7 @@ fn log_new(opened: &Opened, root: Node) {
         crtime: [1_700_000_000, 0],
         ..Creation::default()
     };
-    let folder = Creation {
+    let dir = Creation {
         mode: 0o040_750,
         ..file
     };
@@ -178,18 +176,18 @@ fn log_new(opened: &Opened, root: Node) {
         Creation {
             name: b"project",
             options: Some(inherits),
-            ..folder
+            ..dir
         },
         Creation {
-            name: b"folder-with-list",
+            name: b"dir-with-list",
             list: Some(&with_folder),
-            ..folder
+            ..dir
         },
         Creation {
-            name: b"folder-with-both",
+            name: b"dir-with-both",
             list: Some(&with_folder),
             options: Some(inherits),
-            ..folder
+            ..dir
         },
         // Created in an object that belongs to a project.
         Creation {
@@ -372,8 +370,8 @@ fn check_new(opened: &Opened) {
     for (name, kind, of_project) in [
         (&b"with-list"[..], Kind::File, None),
         (b"with-both", Kind::File, Some(7)),
-        (b"folder-with-list", Kind::Directory, None),
-        (b"folder-with-both", Kind::Directory, Some(7)),
+        (b"dir-with-list", Kind::Directory, None),
+        (b"dir-with-both", Kind::Directory, Some(7)),
     ] {
         let node = look_up(name);
         assert_eq!(files.acl(&ROOT, node), Ok(list_of_new(kind)), "{name:?}");
@@ -406,7 +404,7 @@ fn check_moves_between_projects(files: &dyn FileSystem) {
         |from: (Node, &[u8]), to: (Node, &[u8])| files.rename(&ROOT, from, to, None).map(drop);
     let refused = Err(FileError::OtherProject);
     assert_eq!(link(b"with-list", b"second"), refused);
-    for name in [&b"with-list"[..], b"folder-with-list"] {
+    for name in [&b"with-list"[..], b"dir-with-list"] {
         assert_eq!(rename((root, name), (project, b"moved")), refused);
     }
     assert_eq!(link(b"with-both", b"second"), Ok(()));
@@ -463,7 +461,7 @@ fn check_old(opened: &Opened) {
         (&b"plain"[..], 11),
         (b"listed", 9),
         (b"extended", 9),
-        (b"folder", 9),
+        (b"dir", 9),
     ] {
         let node = files
             .look_up(&ROOT, files.root(), name)
@@ -493,8 +491,8 @@ fn check_old(opened: &Opened) {
 }
 
 #[test]
-fn what_came_with_a_creation_and_projects_are_replayed() {
-    const TEST: &str = "what_came_with_a_creation_and_projects_are_replayed";
+fn creation_options_and_projects_are_replayed() {
+    const TEST: &str = "creation_options_and_projects_are_replayed";
     match part().as_deref() {
         None => {
             let parts = Parts::of(TEST);
@@ -523,8 +521,8 @@ fn what_came_with_a_creation_and_projects_are_replayed() {
 }
 
 #[test]
-fn a_clone_of_blocks_that_the_file_does_not_have_is_refused() {
-    const TEST: &str = "a_clone_of_blocks_that_the_file_does_not_have_is_refused";
+fn clone_record_of_absent_blocks_is_refused() {
+    const TEST: &str = "clone_record_of_absent_blocks_is_refused";
     match part().as_deref() {
         None => {
             let parts = Parts::of(TEST);
@@ -602,19 +600,19 @@ fn an_overlong_list_is_refused(test: &'static str, of_new: Option<u64>) {
 }
 
 #[test]
-fn a_list_that_nobody_can_have_set_is_not_replayed() {
-    an_overlong_list_is_refused("a_list_that_nobody_can_have_set_is_not_replayed", None);
+fn impossible_acl_is_not_replayed() {
+    an_overlong_list_is_refused("impossible_acl_is_not_replayed", None);
 }
 
 #[test]
-fn a_file_with_a_list_that_nobody_can_have_set_is_not_replayed() {
-    const TEST: &str = "a_file_with_a_list_that_nobody_can_have_set_is_not_replayed";
+fn file_creation_with_impossible_acl_is_not_replayed() {
+    const TEST: &str = "file_creation_with_impossible_acl_is_not_replayed";
     an_overlong_list_is_refused(TEST, Some(0o100_640));
 }
 
 #[test]
-fn a_directory_with_a_list_that_nobody_can_have_set_is_not_replayed() {
-    const TEST: &str = "a_directory_with_a_list_that_nobody_can_have_set_is_not_replayed";
+fn mkdir_with_impossible_acl_is_not_replayed() {
+    const TEST: &str = "mkdir_with_impossible_acl_is_not_replayed";
     an_overlong_list_is_refused(TEST, Some(0o040_750));
 }
 
@@ -626,8 +624,8 @@ fn longest_list() -> Vec<u8> {
 }
 
 #[test]
-fn a_list_that_would_become_longer_than_an_attribute_is_refused() {
-    const TEST: &str = "a_list_that_would_become_longer_than_an_attribute_is_refused";
+fn acl_longer_than_an_attribute_is_refused() {
+    const TEST: &str = "acl_longer_than_an_attribute_is_refused";
     isolated(TEST, || {
         let pool = mirror(engine(), &disks(&["a", "b"]));
         let properties = ["aclmode", "aclinherit"]
@@ -639,11 +637,11 @@ fn a_list_that_would_become_longer_than_an_attribute_is_refused() {
         pool.create_file_system(&spec).expect("create");
         let opened = open(&pool);
         let files = opened.files();
-        let folder = make(&*files, b"folder", Make::Directory);
+        let dir = make(&*files, b"dir", Make::Directory);
         let set = |list: Vec<u8>| {
-            let flags = stored(&opened, folder).flags & !HAS_TRIVIAL_LIST | PASSES_ON;
+            let flags = stored(&opened, dir).flags & !HAS_TRIVIAL_LIST | PASSES_ON;
             let step = Step::Set {
-                object: folder.object,
+                object: dir.object,
                 stored: Stored {
                     flags,
                     has: Has::FLAGS,
@@ -659,7 +657,7 @@ fn a_list_that_would_become_longer_than_an_attribute_is_refused() {
         assert!(matches!(set(longer), Err(ObjectError::TooLong)));
         let new = |what| {
             let none = SetAttributes::default();
-            files.make(&ROOT, folder, b"new", what, &none, None)
+            files.make(&ROOT, dir, b"new", what, &none, None)
         };
         let too_long = Some(FileError::Io);
         assert_eq!(new(Make::File).err(), too_long, "its mode is added");
@@ -668,9 +666,9 @@ fn a_list_that_would_become_longer_than_an_attribute_is_refused() {
             mode: Some(0o705),
             ..SetAttributes::default()
         };
-        let set = files.set_attributes(&ROOT, folder, &mode, &Guard::default(), None);
+        let set = files.set_attributes(&ROOT, dir, &mode, &Guard::default(), None);
         assert_eq!(set.err(), too_long);
-        let list = files.acl(&ROOT, folder).expect("it is as it was");
+        let list = files.acl(&ROOT, dir).expect("it is as it was");
         assert_eq!(list.len(), 4095);
         drop(files);
         drop(opened);
@@ -686,10 +684,10 @@ fn incompressible() -> Vec<u8> {
 }
 
 /// Overwrites each copy of some bytes; returns their number.
-fn damage(folder: &Path, wanted: &[u8]) -> usize {
+fn damage(dir: &Path, wanted: &[u8]) -> usize {
     let mut count = 0;
     for disk in ["a", "b"] {
-        let path = folder.join(disk);
+        let path = dir.join(disk);
         let mut bytes = std::fs::read(&path).expect("the disk");
         let found = |at: &usize| bytes[*at..].starts_with(wanted);
         let places: Vec<usize> = (0..bytes.len()).filter(found).collect();
@@ -703,7 +701,7 @@ fn damage(folder: &Path, wanted: &[u8]) -> usize {
 }
 
 /// A list and a project would move the attributes into a spill block. The process does not abort.
-fn change_what_cannot_be_read(opened: &Opened) {
+fn change_unreadable_objects(opened: &Opened) {
     let files = opened.files();
     let mut object = None;
     let listed = files.read_directory(&ROOT, files.root(), 0, &mut |entry| {
@@ -732,14 +730,14 @@ fn change_what_cannot_be_read(opened: &Opened) {
 }
 
 #[test]
-fn what_has_attributes_that_cannot_be_read_gets_no_project_and_no_list() {
-    const TEST: &str = "what_has_attributes_that_cannot_be_read_gets_no_project_and_no_list";
+fn object_with_unreadable_attributes_gets_no_project_or_acl() {
+    const TEST: &str = "object_with_unreadable_attributes_gets_no_project_or_acl";
     match part().as_deref() {
         None => {
             let parts = Parts::of(TEST);
             parts.pass("make");
             let some = &incompressible()[64..128];
-            assert!(damage(parts.folder(), some) > 1, "each disk has it");
+            assert!(damage(parts.dir(), some) > 1, "each disk has it");
             parts.pass("look");
         }
         Some("make") => {
@@ -754,13 +752,13 @@ fn what_has_attributes_that_cannot_be_read_gets_no_project_and_no_list() {
             export(pool);
         }
         Some(_) => {
-            let found = zpool::discover(&[folder()]).expect("discover");
+            let found = zpool::discover(&[dir()]).expect("discover");
             let candidate = found.first().expect("the pool");
             let proof = SafeToOwn::exported(candidate).expect("it is exported");
             let options = ImportOptions::default();
             let pool = Pool::import(engine(), candidate, proof, &options).expect("import");
             let opened = open(&pool);
-            change_what_cannot_be_read(&opened);
+            change_unreadable_objects(&opened);
             drop(opened);
             export(pool);
         }

@@ -21,7 +21,7 @@ const BLOCK: u64 = 4 << 10;
 const BLOCKS: u64 = 256;
 /// How long a disk does not respond; a thread that blocked on it would be noticed.
 const DELAY: Duration = Duration::from_millis(400);
-const PATIENCE: Duration = Duration::from_secs(20);
+const WAIT_MAX: Duration = Duration::from_secs(20);
 
 type Outcome = Result<Vec<u8>, ErrorKind>;
 
@@ -59,13 +59,13 @@ fn noise(seed: u64, number: u64) -> Vec<u8> {
 }
 
 #[test]
-fn a_read_that_was_begun_ends_with_its_data_or_its_error_and_holds_up_nobody() {
+fn pending_read_completes_without_blocking_other_reads() {
     let (seed, faults) = (seed(), Faults::new());
-    let folder = tempfile::tempdir().expect("a folder");
+    let dir = tempfile::tempdir().expect("a dir");
     let mut options = EngineOptions::new(HostId::derive("test", "tank"));
     options.devices.wrap = Some(faults.wrap());
     let engine = Engine::start(options).expect("the engine starts");
-    let disks = disk_files(folder.path(), 1, 256 << 20);
+    let disks = disk_files(dir.path(), 1, 256 << 20);
     let (disk, name) = (disks[0].clone(), volume_name("tank/v"));
     let spec = PoolSpec::new("tank".parse().expect("a name"), GroupKind::Stripe, disks);
     let pool = Pool::create(engine, &spec).expect("a pool");
@@ -104,7 +104,7 @@ fn a_read_that_was_begun_ends_with_its_data_or_its_error_and_holds_up_nobody() {
     let second = volume.begin_read(extent(3)).err().map(|error| error.kind);
     assert_eq!(second, Some(ErrorKind::WouldBlock));
     for (number, outcome) in begun.iter().enumerate() {
-        let read = outcome.recv_timeout(PATIENCE).expect("it ends");
+        let read = outcome.recv_timeout(WAIT_MAX).expect("it ends");
         assert!(read == Ok(noise(seed, number as u64)), "number {number}");
     }
 
@@ -120,10 +120,10 @@ fn a_read_that_was_begun_ends_with_its_data_or_its_error_and_holds_up_nobody() {
             ..Fault::default()
         },
     );
-    let failed = begin(&volume, 101).recv_timeout(PATIENCE).expect("it ends");
+    let failed = begin(&volume, 101).recv_timeout(WAIT_MAX).expect("it ends");
     assert_eq!(failed, Err(ErrorKind::Unreadable));
     faults.set(&disk, slow);
-    let again = begin(&volume, 101).recv_timeout(PATIENCE).expect("it ends");
+    let again = begin(&volume, 101).recv_timeout(WAIT_MAX).expect("it ends");
     assert!(again == Ok(noise(seed, 101)));
 
     // The volume closes when the last one has ended.
@@ -132,12 +132,12 @@ fn a_read_that_was_begun_ends_with_its_data_or_its_error_and_holds_up_nobody() {
     assert_eq!(early, Err(RecvTimeoutError::Timeout));
     volume.close();
     // Its data was lent until then; the result may arrive slightly later.
-    let read = last.recv_timeout(PATIENCE).expect("it ended");
+    let read = last.recv_timeout(WAIT_MAX).expect("it ended");
     assert!(read == Ok(noise(seed, 102)));
     let closed = volume.begin_read(extent(0)).err().map(|error| error.kind);
     assert_eq!(closed, Some(ErrorKind::Gone));
     faults.lift(&disk);
     drop(volume);
     pool.export().map_err(|(_, error)| error).expect("exported");
-    judge(folder.path());
+    judge(dir.path());
 }

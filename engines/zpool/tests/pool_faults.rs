@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use engine::capabilities::{Devices, Health, Ownership, PoolProperties, Upkeep};
 use engine::pool::{
-    DeviceState, GoesOn, GroupKind, PoolErrorKind, PoolSpec, ScanState, ScrubCommand, Suspension,
+    DeviceState, GroupKind, PoolErrorKind, PoolSpec, Resumption, ScanState, ScrubCommand,
+    Suspension,
 };
 use support::{
     Parts, disks, export, isolated, mirror, options, part, tank, wait_for_scan, wait_until,
-    write_something,
+    write_sample_data,
 };
 use zpool::device::faults::{Fault, Faults};
 use zpool::{Engine, Pool};
@@ -57,15 +58,15 @@ fn one_leg_has(fault: Fault) {
     let (engine, faults) = faulty_engine();
     let devices = disks(&["a", "b"]);
     let pool = mirror(engine, &devices);
-    write_something(&pool, 3);
+    write_sample_data(&pool, 3);
     faults.set(&devices[0], fault);
     let begin = Instant::now();
     wait_until("the leg is given up", || {
-        write_something(&pool, 1);
+        write_sample_data(&pool, 1);
         fails(state_of(&pool, &devices[0]))
     });
     assert!(begin.elapsed() < DEADLINE * 8, "{:?}", begin.elapsed());
-    write_something(&pool, 10);
+    write_sample_data(&pool, 10);
     let status = pool.status().expect("status");
     assert_eq!(status.suspended, None);
     assert!(!status.advice.is_empty(), "{status:#?}");
@@ -102,9 +103,9 @@ one_leg! {
 }
 
 #[test]
-fn leg_that_is_slow_keeps_its_place() {
+fn slow_leg_is_not_faulted() {
     if part().is_none() {
-        let parts = Parts::of("leg_that_is_slow_keeps_its_place");
+        let parts = Parts::of("slow_leg_is_not_faulted");
         parts.pass("all");
         return parts.zdb_is_content("tank");
     }
@@ -120,15 +121,15 @@ fn leg_that_is_slow_keeps_its_place() {
         },
     );
     let begin = Instant::now();
-    write_something(&pool, 3);
+    write_sample_data(&pool, 3);
     assert!(begin.elapsed() > delay, "{:?}", begin.elapsed());
     assert_eq!(state_of(&pool, &devices[0]), DeviceState::Online);
     export(pool);
 }
 
 #[test]
-fn pool_without_devices_suspends_says_so_and_goes_on_when_they_are_back() {
-    const TEST: &str = "pool_without_devices_suspends_says_so_and_goes_on_when_they_are_back";
+fn pool_without_devices_suspends_and_resumes() {
+    const TEST: &str = "pool_without_devices_suspends_and_resumes";
     if part().is_none() {
         let parts = Parts::of(TEST);
         parts.pass("all");
@@ -137,7 +138,7 @@ fn pool_without_devices_suspends_says_so_and_goes_on_when_they_are_back() {
     let (engine, faults) = faulty_engine();
     let devices = disks(&["a", "b"]);
     let pool = mirror(engine, &devices);
-    write_something(&pool, 3);
+    write_sample_data(&pool, 3);
     for device in &devices {
         faults.set(
             device,
@@ -169,7 +170,10 @@ fn pool_without_devices_suspends_says_so_and_goes_on_when_they_are_back() {
             .clear(None)
             .expect_err("the devices' missing data was not checked");
         assert_eq!(refused.kind, PoolErrorKind::Suspended);
-        assert_eq!(pool.go_on(None, false).expect("clear"), GoesOn::AsItIs);
+        assert_eq!(
+            pool.resume_pool(None, false).expect("clear"),
+            Resumption::InPlace
+        );
         writer
             .join()
             .expect("no panic")
@@ -180,19 +184,19 @@ fn pool_without_devices_suspends_says_so_and_goes_on_when_they_are_back() {
             .iter()
             .all(|device| state_of(&pool, device) == DeviceState::Online)
     });
-    write_something(&pool, 3);
+    write_sample_data(&pool, 3);
     export(pool);
 }
 
 /// The change holds the lock of the pool list while it is blocked on a transaction group.
 #[test]
-fn pool_that_suspends_in_the_middle_of_a_change_is_cleared() {
-    const TEST: &str = "pool_that_suspends_in_the_middle_of_a_change_is_cleared";
+fn pool_suspended_during_a_change_is_cleared() {
+    const TEST: &str = "pool_suspended_during_a_change_is_cleared";
     isolated(TEST, || {
         let (engine, faults) = faulty_engine();
         let devices = disks(&["a", "b", "c"]);
         let pool = mirror(engine, &devices[..2]);
-        write_something(&pool, 3);
+        write_sample_data(&pool, 3);
         assert!(pool.health().is_some());
         for device in &devices[..2] {
             let fault = Fault {
@@ -220,7 +224,10 @@ fn pool_that_suspends_in_the_middle_of_a_change_is_cleared() {
             for device in &devices {
                 faults.lift(device);
             }
-            assert_eq!(pool.go_on(None, false).expect("clear"), GoesOn::AsItIs);
+            assert_eq!(
+                pool.resume_pool(None, false).expect("clear"),
+                Resumption::InPlace
+            );
             change.join().expect("no panic").expect("the spare is in");
         });
         assert_eq!(pool.status().expect("status").leaves().len(), 3);
@@ -229,33 +236,30 @@ fn pool_that_suspends_in_the_middle_of_a_change_is_cleared() {
 }
 
 #[test]
-fn a_device_is_not_whole_before_it_holds_what_it_missed() {
-    isolated(
-        "a_device_is_not_whole_before_it_holds_what_it_missed",
-        || {
-            let (engine, _) = faulty_engine();
-            let devices = disks(&["a", "b"]);
-            let pool = mirror(engine, &devices);
-            let name = devices[0].to_str().expect("UTF-8");
-            for _ in 0..5 {
-                pool.offline(name, true).expect("offline");
-                write_something(&pool, 8);
-                pool.online(name, false).expect("online");
+fn device_is_incomplete_until_it_is_resilvered() {
+    isolated("device_is_incomplete_until_it_is_resilvered", || {
+        let (engine, _) = faulty_engine();
+        let devices = disks(&["a", "b"]);
+        let pool = mirror(engine, &devices);
+        let name = devices[0].to_str().expect("UTF-8");
+        for _ in 0..5 {
+            pool.offline(name, true).expect("offline");
+            write_sample_data(&pool, 8);
+            pool.online(name, false).expect("online");
+            let status = pool.status().expect("status");
+            let leg = status.find(name).expect("leg");
+            let copied = status.scan.as_ref().map_or(0, |scan| scan.repaired_bytes);
+            let is_told = leg.reason.is_some() || leg.resilvering;
+            assert!(is_told || copied > 0, "{status:#?}");
+            wait_until("it holds everything", || {
                 let status = pool.status().expect("status");
                 let leg = status.find(name).expect("leg");
-                let copied = status.scan.as_ref().map_or(0, |scan| scan.repaired_bytes);
-                let is_told = leg.reason.is_some() || leg.resilvering;
-                assert!(is_told || copied > 0, "{status:#?}");
-                wait_until("it holds everything", || {
-                    let status = pool.status().expect("status");
-                    let leg = status.find(name).expect("leg");
-                    leg.reason.is_none() && !leg.resilvering
-                });
-                wait_for_scan(&pool);
-            }
-            export(pool);
-        },
-    );
+                leg.reason.is_none() && !leg.resilvering
+            });
+            wait_for_scan(&pool);
+        }
+        export(pool);
+    });
 }
 
 #[test]
@@ -264,7 +268,7 @@ fn scrub_repairs_a_corrupted_leg_and_counts_it() {
         let (engine, _) = faulty_engine();
         let devices = disks(&["a", "b"]);
         let pool = mirror(engine, &devices);
-        write_something(&pool, 20);
+        write_sample_data(&pool, 20);
         corrupt(&devices[0]);
         pool.scrub(ScrubCommand::Start).expect("scrub");
         let status = wait_for_scan(&pool);
@@ -284,12 +288,12 @@ fn scrub_repairs_a_corrupted_leg_and_counts_it() {
 
 /// A pause is stored with a transaction group, and reads of the scrub delay the previous one.
 #[test]
-fn scrub_of_a_slow_disk_is_paused_and_goes_on() {
-    isolated("scrub_of_a_slow_disk_is_paused_and_goes_on", || {
+fn scrub_of_a_slow_disk_is_paused_and_resumes() {
+    isolated("scrub_of_a_slow_disk_is_paused_and_resumes", || {
         let (engine, faults) = faulty_engine();
         let devices = disks(&["a", "b"]);
         let pool = mirror(engine, &devices);
-        write_something(&pool, 3);
+        write_sample_data(&pool, 3);
         let slow = Fault {
             delay: Duration::from_millis(30),
             ..Fault::default()
@@ -339,7 +343,7 @@ fn devices_are_attached_replaced_detached_and_taken_offline() {
     let devices = disks(&["a", "b", "c", "d", "e"]);
     let name = |index: usize| devices[index].to_str().expect("UTF-8");
     let pool = mirror(engine, &devices[..2]);
-    write_something(&pool, 5);
+    write_sample_data(&pool, 5);
 
     pool.attach(name(0), &devices[2], false).expect("attach");
     wait_for_scan(&pool);
@@ -353,7 +357,7 @@ fn devices_are_attached_replaced_detached_and_taken_offline() {
 
     pool.offline(name(0), false).expect("offline");
     assert_eq!(state_of(&pool, &devices[0]), DeviceState::Offline);
-    write_something(&pool, 5);
+    write_sample_data(&pool, 5);
     assert_eq!(
         pool.online(name(0), false).expect("online"),
         DeviceState::Online
@@ -384,9 +388,9 @@ fn devices_are_attached_replaced_detached_and_taken_offline() {
 }
 
 #[test]
-fn raidz_is_widened_by_a_disk() {
+fn raidz_is_expanded_by_a_disk() {
     if part().is_none() {
-        let parts = Parts::of("raidz_is_widened_by_a_disk");
+        let parts = Parts::of("raidz_is_expanded_by_a_disk");
         parts.pass("all");
         return parts.zdb_is_content("tank");
     }
@@ -394,7 +398,7 @@ fn raidz_is_widened_by_a_disk() {
     let devices = disks(&["a", "b", "c", "d"]);
     let spec = PoolSpec::new(tank(), GroupKind::Raidz1, devices[..3].to_vec());
     let pool = Pool::create(engine, &spec).expect("create");
-    write_something(&pool, 5);
+    write_sample_data(&pool, 5);
     let before = pool.status().expect("status").size_bytes;
 
     pool.attach("raidz1-0", &devices[3], false).expect("attach");
@@ -406,30 +410,27 @@ fn raidz_is_widened_by_a_disk() {
     assert_eq!(status.leaves().len(), 4, "{status:#?}");
     assert_eq!(status.state, DeviceState::Online, "{status:#?}");
     assert_eq!(status.scan.expect("a scrub").errors, 0);
-    write_something(&pool, 5);
+    write_sample_data(&pool, 5);
     export(pool);
 }
 
 #[test]
-fn what_has_failed_is_used_no_more_unless_the_pool_needs_it() {
-    isolated(
-        "what_has_failed_is_used_no_more_unless_the_pool_needs_it",
-        || {
-            let (engine, _) = faulty_engine();
-            let devices = disks(&["a", "b"]);
-            let pool = mirror(engine, &devices);
-            write_something(&pool, 3);
-            let name = |at: usize| devices[at].to_str().expect("UTF-8");
-            pool.fault(name(0)).expect("the second one is intact");
-            assert_eq!(state_of(&pool, &devices[0]), DeviceState::Faulted);
-            write_something(&pool, 1);
-            let refused = pool.fault(name(1)).expect_err("it alone has the data");
-            assert_eq!(refused.kind, PoolErrorKind::NoReplicas);
-            assert_eq!(state_of(&pool, &devices[1]), DeviceState::Online);
-            bring_back(&pool, &devices[0]);
-            write_something(&pool, 1);
-            assert_eq!(pool.status().expect("status").state, DeviceState::Online);
-            export(pool);
-        },
-    );
+fn failed_device_is_faulted_unless_the_pool_needs_it() {
+    isolated("failed_device_is_faulted_unless_the_pool_needs_it", || {
+        let (engine, _) = faulty_engine();
+        let devices = disks(&["a", "b"]);
+        let pool = mirror(engine, &devices);
+        write_sample_data(&pool, 3);
+        let name = |at: usize| devices[at].to_str().expect("UTF-8");
+        pool.fault(name(0)).expect("the second one is intact");
+        assert_eq!(state_of(&pool, &devices[0]), DeviceState::Faulted);
+        write_sample_data(&pool, 1);
+        let refused = pool.fault(name(1)).expect_err("it alone has the data");
+        assert_eq!(refused.kind, PoolErrorKind::NoReplicas);
+        assert_eq!(state_of(&pool, &devices[1]), DeviceState::Online);
+        bring_back(&pool, &devices[0]);
+        write_sample_data(&pool, 1);
+        assert_eq!(pool.status().expect("status").state, DeviceState::Online);
+        export(pool);
+    });
 }

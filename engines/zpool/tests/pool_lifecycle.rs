@@ -10,9 +10,7 @@ use engine::pool::{
     PoolSpec, Role, SafeToOwn,
 };
 use labels::Device;
-use support::{
-    Parts, disks, engine, export, folder, isolated, part, sized_disks, tank, wait_until,
-};
+use support::{Parts, dir, disks, engine, export, isolated, part, sized_disks, tank, wait_until};
 use zpool::device::file::{AccessOptions, Way};
 use zpool::{Engine, Pool, discover};
 
@@ -37,7 +35,7 @@ fn live(groups: Vec<GroupSpec>) {
     let pool = Pool::create(engine, &spec).expect("create");
     export(pool);
 
-    let found = discover(&[folder()]).expect("discover");
+    let found = discover(&[dir()]).expect("discover");
     assert_eq!(found.len(), 1, "{found:?}");
     let candidate = &found[0];
     assert_eq!(candidate.name, "tank");
@@ -103,8 +101,8 @@ shapes! {
 }
 
 #[test]
-fn mirror_past_the_page_cache_lives_and_zdb_is_content() {
-    const TEST: &str = "mirror_past_the_page_cache_lives_and_zdb_is_content";
+fn mirror_with_direct_io_works_and_passes_zdb() {
+    const TEST: &str = "mirror_with_direct_io_works_and_passes_zdb";
     if part().is_none() {
         let parts = Parts::of(TEST);
         parts.pass("all");
@@ -117,14 +115,14 @@ fn mirror_past_the_page_cache_lives_and_zdb_is_content() {
     };
     let engine = Engine::start(options).expect("start");
     let pool = support::mirror(engine, &disks(&["a", "b"]));
-    support::write_something(&pool, 20);
+    support::write_sample_data(&pool, 20);
     export(pool);
 }
 
 /// The power fails while a root is written: one disk has the first sectors of a root that the other disk never got.
 #[test]
-fn a_root_that_was_cut_off_is_no_newer_state_of_the_pool() {
-    const TEST: &str = "a_root_that_was_cut_off_is_no_newer_state_of_the_pool";
+fn torn_uberblock_is_no_newer_pool_state() {
+    const TEST: &str = "torn_uberblock_is_no_newer_pool_state";
     isolated(TEST, || {
         use std::os::unix::fs::FileExt;
         const RING_OFFSET: u64 = 128 << 10;
@@ -155,7 +153,7 @@ fn a_root_that_was_cut_off_is_no_newer_state_of_the_pool() {
             .expect("written");
         assert_eq!(newest(&paths[0]), before);
 
-        let found = discover(&[folder()]).expect("discover");
+        let found = discover(&[dir()]).expect("discover");
         let proof = SafeToOwn::exported(&found[0]).expect("exported");
         let pool =
             Pool::import(engine, &found[0], proof, &ImportOptions::default()).expect("import");
@@ -165,8 +163,8 @@ fn a_root_that_was_cut_off_is_no_newer_state_of_the_pool() {
 
 /// Clients wait for each transaction group, and each is some flushes of all disks.
 #[test]
-fn an_import_says_whose_the_pool_is_with_its_first_transaction_group() {
-    const TEST: &str = "an_import_says_whose_the_pool_is_with_its_first_transaction_group";
+fn import_stores_the_owner_in_its_first_txg() {
+    const TEST: &str = "import_stores_the_owner_in_its_first_txg";
     isolated(TEST, || {
         let engine = engine();
         let paths = disks(&["a", "b"]);
@@ -175,7 +173,7 @@ fn an_import_says_whose_the_pool_is_with_its_first_transaction_group() {
         let newest = |path| open(path).newest_uberblock().expect("an uberblock").txg;
         let last = paths.iter().map(|path| newest(path)).max().expect("disks");
 
-        let found = discover(&[folder()]).expect("discover");
+        let found = discover(&[dir()]).expect("discover");
         let proof = SafeToOwn::exported(&found[0]).expect("exported");
         let pool =
             Pool::import(engine, &found[0], proof, &ImportOptions::default()).expect("import");
@@ -192,8 +190,8 @@ fn an_import_says_whose_the_pool_is_with_its_first_transaction_group() {
 }
 
 #[test]
-fn spares_and_caches_are_known_after_an_import() {
-    isolated("spares_and_caches_are_known_after_an_import", || {
+fn spares_and_caches_are_listed_after_an_import() {
+    isolated("spares_and_caches_are_listed_after_an_import", || {
         let engine = engine();
         let mut spec = PoolSpec::new(tank(), GroupKind::Mirror, disks(&["a", "b"]));
         spec.groups
@@ -201,7 +199,7 @@ fn spares_and_caches_are_known_after_an_import() {
         spec.groups
             .push(group(GroupKind::Stripe, GroupRole::Spare, &["d"]));
         export(Pool::create(engine, &spec).expect("create"));
-        let found = discover(&[folder()]).expect("discover");
+        let found = discover(&[dir()]).expect("discover");
         let proof = SafeToOwn::exported(&found[0]).expect("exported");
         let pool =
             Pool::import(engine, &found[0], proof, &ImportOptions::default()).expect("import");
@@ -227,15 +225,15 @@ fn spares_and_caches_are_known_after_an_import() {
 }
 
 #[test]
-fn destroyed_pool_is_found_as_destroyed_and_its_devices_are_free() {
+fn destroyed_pool_is_reported_as_such_and_frees_its_devices() {
     isolated(
-        "destroyed_pool_is_found_as_destroyed_and_its_devices_are_free",
+        "destroyed_pool_is_reported_as_such_and_frees_its_devices",
         || {
             let engine = engine();
             let devices = disks(&["a", "b"]);
             let pool = support::mirror(engine, &devices);
             pool.destroy().map_err(|(_, error)| error).expect("destroy");
-            let found = discover(&[folder()]).expect("discover");
+            let found = discover(&[dir()]).expect("discover");
             assert_eq!(found[0].state, CandidateState::Destroyed);
             assert!(SafeToOwn::exported(&found[0]).is_none());
             export(support::mirror(engine, &devices));
@@ -245,62 +243,59 @@ fn destroyed_pool_is_found_as_destroyed_and_its_devices_are_free() {
 
 /// From an active owner, from one that exported the pool, and through the import that follows.
 #[test]
-fn a_note_in_the_labels_is_found_before_the_pool_is_opened() {
+fn label_note_is_readable_before_the_import() {
     const NOTE: &str = "10.77.1.100:3260 10.77.1.9 40000,40002;";
-    isolated(
-        "a_note_in_the_labels_is_found_before_the_pool_is_opened",
-        || {
-            let engine = engine();
-            let pool = support::mirror(engine, &disks(&["a", "b"]));
-            let candidate = || discover(&[folder()]).expect("discover").remove(0);
-            assert_eq!(candidate().note, None);
-            let note = |pool: &Pool, text: &str| {
-                pool.leave_note(text).expect("noted");
-                pool.sync().expect("synced");
-            };
-            note(&pool, NOTE);
-            assert_eq!(candidate().note.as_deref(), Some(NOTE));
-            export(pool);
-            let found = candidate();
-            assert_eq!(found.note.as_deref(), Some(NOTE));
-            let proof = SafeToOwn::exported(&found).expect("exported");
-            let pool = Pool::import(engine, &found, proof, &ImportOptions::default());
-            let pool = pool.expect("import");
-            assert_eq!(candidate().note.as_deref(), Some(NOTE));
-            // A note that might prevent the label from being written is omitted.
-            let txg = candidate().devices.legs.newest_txg;
-            note(&pool, &"x".repeat(70_000));
-            assert_eq!(candidate().note, None);
-            assert!(candidate().devices.legs.newest_txg > txg);
-            note(&pool, "");
-            assert_eq!(candidate().note, None);
-            export(pool);
-        },
-    );
+    isolated("label_note_is_readable_before_the_import", || {
+        let engine = engine();
+        let pool = support::mirror(engine, &disks(&["a", "b"]));
+        let candidate = || discover(&[dir()]).expect("discover").remove(0);
+        assert_eq!(candidate().note, None);
+        let note = |pool: &Pool, text: &str| {
+            pool.leave_note(text).expect("noted");
+            pool.sync().expect("synced");
+        };
+        note(&pool, NOTE);
+        assert_eq!(candidate().note.as_deref(), Some(NOTE));
+        export(pool);
+        let found = candidate();
+        assert_eq!(found.note.as_deref(), Some(NOTE));
+        let proof = SafeToOwn::exported(&found).expect("exported");
+        let pool = Pool::import(engine, &found, proof, &ImportOptions::default());
+        let pool = pool.expect("import");
+        assert_eq!(candidate().note.as_deref(), Some(NOTE));
+        // A note that might prevent the label from being written is omitted.
+        let txg = candidate().devices.legs.newest_txg;
+        note(&pool, &"x".repeat(70_000));
+        assert_eq!(candidate().note, None);
+        assert!(candidate().devices.legs.newest_txg > txg);
+        note(&pool, "");
+        assert_eq!(candidate().note, None);
+        export(pool);
+    });
 }
 
 #[test]
-fn pool_opened_under_another_name_keeps_it() {
-    isolated("pool_opened_under_another_name_keeps_it", || {
+fn pool_imported_under_a_new_name_keeps_it() {
+    isolated("pool_imported_under_a_new_name_keeps_it", || {
         let engine = engine();
         export(support::mirror(engine, &disks(&["a", "b"])));
-        let found = discover(&[folder()]).expect("discover");
+        let found = discover(&[dir()]).expect("discover");
         let proof = SafeToOwn::exported(&found[0]).expect("exported");
         let options = ImportOptions {
             rename: Some("other".parse().expect("name")),
             ..ImportOptions::default()
         };
         export(Pool::import(engine, &found[0], proof, &options).expect("import"));
-        assert_eq!(discover(&[folder()]).expect("discover")[0].name, "other");
+        assert_eq!(discover(&[dir()]).expect("discover")[0].name, "other");
     });
 }
 
 #[test]
-fn pool_opened_for_reading_only_refuses_changes() {
-    isolated("pool_opened_for_reading_only_refuses_changes", || {
+fn readonly_pool_refuses_changes() {
+    isolated("readonly_pool_refuses_changes", || {
         let engine = engine();
         export(support::mirror(engine, &disks(&["a", "b"])));
-        let found = discover(&[folder()]).expect("discover");
+        let found = discover(&[dir()]).expect("discover");
         let proof = SafeToOwn::exported(&found[0]).expect("exported");
         let options = ImportOptions {
             read_only: true,
@@ -317,8 +312,8 @@ fn pool_opened_for_reading_only_refuses_changes() {
 
 /// No label describes a removed group. A start that treated it as late devices would wait for them each time.
 #[test]
-fn a_group_that_was_removed_is_not_waited_for() {
-    const TEST: &str = "a_group_that_was_removed_is_not_waited_for";
+fn import_does_not_wait_for_a_removed_vdev() {
+    const TEST: &str = "import_does_not_wait_for_a_removed_vdev";
     if part().is_none() {
         let parts = Parts::of(TEST);
         parts.pass("all");
@@ -335,7 +330,7 @@ fn a_group_that_was_removed_is_not_waited_for() {
     });
     pool.sync().expect("sync");
     export(pool);
-    let found = discover(&[folder()]).expect("discover");
+    let found = discover(&[dir()]).expect("discover");
     let candidate = found.iter().find(|one| one.name == "tank").expect("found");
     assert_eq!(candidate.devices.legs.groups_missing, 0);
     assert!(candidate.devices.legs.is_enough());

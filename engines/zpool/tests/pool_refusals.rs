@@ -12,7 +12,7 @@ use engine::pool::{
     SafeToOwn,
 };
 use support::{
-    Parts, disks, engine, export, folder, isolated, mirror, part, sized_disks, tank, wait_until,
+    Parts, dir, disks, engine, export, isolated, mirror, part, sized_disks, tank, wait_until,
 };
 use zpool::{Engine, EngineError, EngineOptions, HostId, Pool, discover};
 
@@ -24,11 +24,11 @@ fn create_kind(engine: &'static Engine, kind: GroupKind, devices: Vec<PathBuf>) 
 }
 
 #[test]
-fn unusable_devices_are_refused_each_with_its_reason() {
-    isolated("unusable_devices_are_refused_each_with_its_reason", || {
+fn unusable_devices_are_refused_with_reasons() {
+    isolated("unusable_devices_are_refused_with_reasons", || {
         let engine = engine();
         let good = disks(&["good"])[0].clone();
-        let missing = folder().join("missing");
+        let missing = dir().join("missing");
         assert_eq!(
             create_kind(engine, GroupKind::Stripe, vec![missing.clone()]),
             PoolErrorKind::DeviceMissing { path: missing }
@@ -54,7 +54,7 @@ fn unusable_devices_are_refused_each_with_its_reason() {
             PoolErrorKind::Shape { .. }
         ));
         assert!(matches!(
-            create_kind(engine, GroupKind::Stripe, vec![folder()]),
+            create_kind(engine, GroupKind::Stripe, vec![dir()]),
             PoolErrorKind::DeviceUnusable { .. }
         ));
         assert!(matches!(
@@ -117,8 +117,8 @@ fn second_engine_in_a_process_is_refused() {
 }
 
 #[test]
-fn pool_of_a_living_process_is_refused_and_of_a_killed_one_taken_over() {
-    const TEST: &str = "pool_of_a_living_process_is_refused_and_of_a_killed_one_taken_over";
+fn pool_of_live_process_is_refused_and_of_killed_one_imported() {
+    const TEST: &str = "pool_of_live_process_is_refused_and_of_killed_one_imported";
     match part().as_deref() {
         None => {
             let parts = Parts::of(TEST);
@@ -145,7 +145,7 @@ fn pool_of_a_living_process_is_refused_and_of_a_killed_one_taken_over() {
         }
         Some("refused") => {
             let engine = engine();
-            let found = discover(&[folder()]).expect("discover");
+            let found = discover(&[dir()]).expect("discover");
             assert_eq!(found[0].state, CandidateState::Active);
             assert!(SafeToOwn::exported(&found[0]).is_none());
             let error = zpool::pool::same_host_and_locked(engine, &found[0]).expect_err("locked");
@@ -161,7 +161,7 @@ fn pool_of_a_living_process_is_refused_and_of_a_killed_one_taken_over() {
                 matches!(error.kind, PoolErrorKind::DeviceInUse { .. }),
                 "{error}"
             );
-            let devices = vec![folder().join("a"), folder().join("b")];
+            let devices = vec![dir().join("a"), dir().join("b")];
             assert!(matches!(
                 create_kind(engine, GroupKind::Mirror, devices),
                 PoolErrorKind::DeviceInUse { .. }
@@ -170,11 +170,11 @@ fn pool_of_a_living_process_is_refused_and_of_a_killed_one_taken_over() {
         Some("other host") => {
             let options = EngineOptions::new(HostId::derive("another machine", "tank"));
             let engine = Engine::start(options).expect("start");
-            let found = discover(&[folder()]).expect("discover");
+            let found = discover(&[dir()]).expect("discover");
             let error = zpool::pool::same_host_and_locked(engine, &found[0]).expect_err("foreign");
             assert_eq!(error.kind, PoolErrorKind::ActiveElsewhere);
             // Its owner may still be writing: no confirmation frees its disks for another pool.
-            let devices = vec![folder().join("a"), folder().join("b")];
+            let devices = vec![dir().join("a"), dir().join("b")];
             let other = "other".parse().expect("a name");
             let mut spec = PoolSpec::new(other, GroupKind::Mirror, devices);
             spec.overwrite = true;
@@ -186,7 +186,7 @@ fn pool_of_a_living_process_is_refused_and_of_a_killed_one_taken_over() {
         }
         Some(_) => {
             let engine = engine();
-            let found = discover(&[folder()]).expect("discover");
+            let found = discover(&[dir()]).expect("discover");
             let proof = zpool::pool::same_host_and_locked(engine, &found[0]).expect("free now");
             let pool =
                 Pool::import(engine, &found[0], proof, &ImportOptions::default()).expect("import");
@@ -197,8 +197,8 @@ fn pool_of_a_living_process_is_refused_and_of_a_killed_one_taken_over() {
 
 /// ZFS does not write to the offset of ext4's signature.
 #[test]
-fn what_was_on_a_device_before_its_pool_is_forgotten() {
-    isolated("what_was_on_a_device_before_its_pool_is_forgotten", || {
+fn signatures_of_previous_contents_are_erased() {
+    isolated("signatures_of_previous_contents_are_erased", || {
         let engine = engine();
         let device = disks(&["used"])[0].clone();
         let file = std::fs::File::options().write(true).open(&device);
@@ -215,83 +215,83 @@ fn what_was_on_a_device_before_its_pool_is_forgotten() {
         pool.destroy().map_err(|(_, error)| error).expect("destroy");
         spec.overwrite = false;
         export(Pool::create(engine, &spec).expect("nothing is left of either"));
-        let found = discover(&[folder()]).expect("discover");
+        let found = discover(&[dir()]).expect("discover");
         assert_eq!(found.len(), 1, "the new pool is whole");
     });
 }
 
 #[test]
-fn pool_without_its_only_device_or_log_says_which_is_missing() {
-    isolated(
-        "pool_without_its_only_device_or_log_says_which_is_missing",
-        || {
-            let engine = engine();
-            let mut spec = PoolSpec::new(tank(), GroupKind::Stripe, disks(&["a", "b"]));
-            spec.groups.push(engine::pool::GroupSpec {
-                kind: GroupKind::Stripe,
-                role: engine::pool::GroupRole::Log,
-                devices: disks(&["log"]),
-            });
-            export(Pool::create(engine, &spec).expect("create"));
-            let import = |options: &ImportOptions| {
-                let found = discover(&[folder()]).expect("discover");
-                let proof = SafeToOwn::exported(&found[0]).expect("exported");
-                Pool::import(engine, &found[0], proof, options)
-            };
+fn import_error_names_the_missing_device_or_log() {
+    isolated("import_error_names_the_missing_device_or_log", || {
+        let engine = engine();
+        let mut spec = PoolSpec::new(tank(), GroupKind::Stripe, disks(&["a", "b"]));
+        spec.groups.push(engine::pool::GroupSpec {
+            kind: GroupKind::Stripe,
+            role: engine::pool::GroupRole::Log,
+            devices: disks(&["log"]),
+        });
+        export(Pool::create(engine, &spec).expect("create"));
+        let import = |options: &ImportOptions| {
+            let found = discover(&[dir()]).expect("discover");
+            let proof = SafeToOwn::exported(&found[0]).expect("exported");
+            Pool::import(engine, &found[0], proof, options)
+        };
 
-            std::fs::rename(folder().join("b"), folder().join(".hidden")).expect("hide");
-            let hidden = tempfile::tempdir().expect("folder");
-            std::fs::rename(folder().join(".hidden"), hidden.path().join("b")).expect("hide");
-            let error = import(&ImportOptions::default()).expect_err("a group is missing");
-            assert!(
-                matches!(error.kind, PoolErrorKind::DevicesMissing { .. }),
-                "{error}"
-            );
-            std::fs::rename(hidden.path().join("b"), folder().join("b")).expect("return");
+        std::fs::rename(dir().join("b"), dir().join(".hidden")).expect("hide");
+        let hidden = tempfile::tempdir().expect("dir");
+        std::fs::rename(dir().join(".hidden"), hidden.path().join("b")).expect("hide");
+        let error = import(&ImportOptions::default()).expect_err("a group is missing");
+        assert!(
+            matches!(error.kind, PoolErrorKind::DevicesMissing { .. }),
+            "{error}"
+        );
+        std::fs::rename(hidden.path().join("b"), dir().join("b")).expect("return");
 
-            std::fs::rename(folder().join("log"), hidden.path().join("log")).expect("hide");
-            let error = import(&ImportOptions::default()).expect_err("the log is missing");
-            assert_eq!(error.kind, PoolErrorKind::LogMissing, "{error}");
-            let options = ImportOptions {
-                without_log: true,
-                ..ImportOptions::default()
-            };
-            export(import(&options).expect("without the log"));
-        },
-    );
+        std::fs::rename(dir().join("log"), hidden.path().join("log")).expect("hide");
+        let error = import(&ImportOptions::default()).expect_err("the log is missing");
+        assert_eq!(error.kind, PoolErrorKind::LogMissing, "{error}");
+        let options = ImportOptions {
+            without_log: true,
+            ..ImportOptions::default()
+        };
+        export(import(&options).expect("without the log"));
+    });
 }
 
 #[test]
-fn a_cache_takes_no_other_place_in_its_pool() {
-    isolated("a_cache_takes_no_other_place_in_its_pool", || {
-        let legs = disks(&["a", "b", "c"]);
-        let pool = mirror(engine(), &legs[..2]);
-        let (old, cache) = (legs[0].to_str().expect("UTF-8"), &legs[2]);
-        let group = GroupSpec {
-            role: GroupRole::Cache,
-            kind: GroupKind::Stripe,
-            devices: vec![cache.clone()],
-        };
-        pool.add(&[group], false).expect("added");
-        // An indirect path to the same file.
-        let roundabout = folder().join(".").join("c");
-        for path in [cache, &roundabout] {
-            let replaced = pool.replace(old, path, true).expect_err("refused");
-            let attached = pool.attach(old, path, true).expect_err("refused");
-            for error in [replaced, attached] {
-                assert!(
-                    matches!(error.kind, PoolErrorKind::DeviceUnusable { .. }),
-                    "{error}"
-                );
+fn cache_device_cannot_be_attached_elsewhere_in_its_pool() {
+    isolated(
+        "cache_device_cannot_be_attached_elsewhere_in_its_pool",
+        || {
+            let legs = disks(&["a", "b", "c"]);
+            let pool = mirror(engine(), &legs[..2]);
+            let (old, cache) = (legs[0].to_str().expect("UTF-8"), &legs[2]);
+            let group = GroupSpec {
+                role: GroupRole::Cache,
+                kind: GroupKind::Stripe,
+                devices: vec![cache.clone()],
+            };
+            pool.add(&[group], false).expect("added");
+            // An indirect path to the same file.
+            let roundabout = dir().join(".").join("c");
+            for path in [cache, &roundabout] {
+                let replaced = pool.replace(old, path, true).expect_err("refused");
+                let attached = pool.attach(old, path, true).expect_err("refused");
+                for error in [replaced, attached] {
+                    assert!(
+                        matches!(error.kind, PoolErrorKind::DeviceUnusable { .. }),
+                        "{error}"
+                    );
+                }
             }
-        }
-        pool.remove(cache.to_str().expect("UTF-8"))
-            .expect("removed");
-        pool.replace(old, cache, true).expect("free now");
-        wait_until("the new leg is in", || {
-            let status = pool.status().expect("status");
-            status.find(old).is_none() && status.leaves().len() == 2
-        });
-        export(pool);
-    });
+            pool.remove(cache.to_str().expect("UTF-8"))
+                .expect("removed");
+            pool.replace(old, cache, true).expect("free now");
+            wait_until("the new leg is in", || {
+                let status = pool.status().expect("status");
+                status.find(old).is_none() && status.leaves().len() == 2
+            });
+            export(pool);
+        },
+    );
 }

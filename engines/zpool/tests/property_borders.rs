@@ -157,8 +157,8 @@ fn create(pool: &Pool, round: usize, property: (String, Value)) {
 }
 
 #[test]
-fn a_property_is_set_or_refused_whatever_its_value_is() {
-    const TEST: &str = "a_property_is_set_or_refused_whatever_its_value_is";
+fn dataset_property_with_any_value_is_set_or_refused() {
+    const TEST: &str = "dataset_property_with_any_value_is_set_or_refused";
     if part().is_none() {
         let parts = Parts::of(TEST);
         parts.pass("all");
@@ -206,8 +206,8 @@ fn a_property_is_set_or_refused_whatever_its_value_is() {
 }
 
 #[test]
-fn a_property_of_a_pool_is_set_or_refused_whatever_its_value_is() {
-    const TEST: &str = "a_property_of_a_pool_is_set_or_refused_whatever_its_value_is";
+fn pool_property_with_any_value_is_set_or_refused() {
+    const TEST: &str = "pool_property_with_any_value_is_set_or_refused";
     if part().is_none() {
         let parts = Parts::of(TEST);
         parts.pass("all");

@@ -14,7 +14,7 @@ use engine::capabilities::{Datasets, FileSystems, IntentLogs, Properties, Snapsh
 use engine::dataset::{DatasetInfo, DatasetKind, DatasetRef, Snapshots, VolumeSpec};
 use engine::pool::ImportOptions;
 use engine::volume::OpenOptions;
-use support::{Parts, folder, options, part, tank};
+use support::{Parts, dir, options, part, tank};
 use units::{ByteCount, SnapshotName, VolumeName};
 use zpool::pool::discover;
 use zpool::{Engine, Pool};
@@ -38,8 +38,8 @@ fn snapshot(text: &str) -> SnapshotName {
 fn name_of(number: u64) -> VolumeName {
     match number % 3 {
         0 => volume(&format!("tank/v{number}")),
-        1 => volume(&format!("tank/folder/v{number}")),
-        _ => volume(&format!("tank/folder/deep/v{number}")),
+        1 => volume(&format!("tank/dir/v{number}")),
+        _ => volume(&format!("tank/dir/deep/v{number}")),
     }
 }
 
@@ -64,16 +64,16 @@ fn properties(number: u64) -> Vec<(String, engine::dataset::Value)> {
 fn make() {
     let engine = Engine::start(options()).expect("start the engine");
     let pool = support::mirror(engine, &support::disks(&DISKS));
-    pool.create_parents(&volume("tank/folder/deep/v"))
+    pool.create_parents(&volume("tank/dir/deep/v"))
         .expect("parents");
     for number in 0..VOLUMES {
         let mut spec = VolumeSpec::sparse(name_of(number), ByteCount(VOLUME_BYTES));
         spec.properties = properties(number);
         pool.create_volume(&spec).expect("create");
     }
-    let snapshots = [snapshot("tank/v0@one"), snapshot("tank/folder/v1@one")];
+    let snapshots = [snapshot("tank/v0@one"), snapshot("tank/dir/v1@one")];
     pool.snapshot(&snapshots).expect("snapshot");
-    pool.clone_snapshot(&snapshots[1], &volume("tank/folder/clone"), &[])
+    pool.clone_snapshot(&snapshots[1], &volume("tank/dir/clone"), &[])
         .expect("clone");
     pool.set_dataset_properties((&tank()).into(), &[(format!("{PREFIX}pool"), "yes".into())])
         .expect("set on the pool");
@@ -189,32 +189,32 @@ fn open(way: &str) {
     let mut options = options();
     options.library_walks = way == "library";
     let engine = Engine::start(options).expect("start the engine");
-    let place = folder().join(way);
+    let place = dir().join(way);
     let found = discover(&[place]).expect("discover");
     let proof = zpool::pool::same_host_and_locked(engine, &found[0]).expect("the maker is dead");
     let pool = Pool::import(engine, &found[0], proof, &ImportOptions::default()).expect("import");
     let seen = properties_are_the_librarys(&pool) + &describe(&pool);
     assert_eq!(pool.unreplayed_volumes().expect("logs"), []);
-    std::fs::write(folder().join(format!("{way}.seen")), seen).expect("write");
+    std::fs::write(dir().join(format!("{way}.seen")), seen).expect("write");
     support::export(pool);
 }
 
 fn copy(parts: &Parts, way: &str) {
-    let to = parts.folder().join(way);
-    std::fs::create_dir(&to).expect("folder");
+    let to = parts.dir().join(way);
+    std::fs::create_dir(&to).expect("dir");
     for disk in DISKS {
-        std::fs::copy(parts.folder().join(disk), to.join(disk)).expect("copy a disk");
+        std::fs::copy(parts.dir().join(disk), to.join(disk)).expect("copy a disk");
     }
 }
 
-fn judge(folder: &Path) {
-    let output = support::zdb(folder, "tank");
+fn judge(dir: &Path) {
+    let output = support::zdb(dir, "tank");
     assert!(output.status.success(), "zdb: {output:?}");
 }
 
 #[test]
-fn a_pool_with_logs_of_a_killed_owner_opens_as_the_library_opens_it() {
-    const TEST: &str = "a_pool_with_logs_of_a_killed_owner_opens_as_the_library_opens_it";
+fn quick_import_with_logs_matches_library_import() {
+    const TEST: &str = "quick_import_with_logs_matches_library_import";
     match part().as_deref() {
         Some("make") => return make(),
         Some(way) => return open(way),
@@ -227,8 +227,8 @@ fn a_pool_with_logs_of_a_killed_owner_opens_as_the_library_opens_it() {
     let [quick, library] = ways.map(|way| {
         copy(&parts, way);
         parts.pass(way);
-        judge(&parts.folder().join(way));
-        std::fs::read_to_string(parts.folder().join(format!("{way}.seen"))).expect("seen")
+        judge(&parts.dir().join(way));
+        std::fs::read_to_string(parts.dir().join(format!("{way}.seen"))).expect("seen")
     });
     assert_eq!(quick, library);
     assert!(!quick.contains("unreplayed []"), "{quick}");

@@ -45,7 +45,7 @@ impl Case {
 }
 
 #[test]
-fn a_reserved_volume_takes_every_write_in_a_full_pool() {
+fn reserved_volume_accepts_every_write_in_a_full_pool() {
     use GroupKind::{Raidz1, Stripe};
     let engine = start_engine();
     // A mirror is charged as a stripe is.
@@ -62,22 +62,22 @@ fn a_reserved_volume_takes_every_write_in_a_full_pool() {
     // rest.
     std::thread::scope(|judges| {
         for case in cases {
-            let folder = bursts_fit_into_a_full_pool(engine, &case);
+            let dir = write_bursts_fit_into_a_full_pool(engine, &case);
             if case.block_size == JUDGED_BLOCK_SIZE {
-                judges.spawn(move || judge(folder.path()));
+                judges.spawn(move || judge(dir.path()));
             }
         }
-        a_full_quota_above_concerns_it_as_little(engine);
-        a_snapshot_is_refused_where_the_promise_could_not_be_kept(engine);
-        half_a_reservation_promises_nothing(engine);
-        what_the_stock_tools_reserve_is_the_whole(engine);
-        a_clone_is_whole_too_and_what_is_not_needed_can_be_destroyed_meanwhile(engine);
+        full_parent_quota_does_not_limit_it(engine);
+        snapshot_breaking_the_reservation_is_refused(engine);
+        partial_reservation_guarantees_nothing(engine);
+        stock_reservation_is_complete(engine);
+        clone_is_fully_reserved_and_unneeded_volumes_destroyable(engine);
     });
 }
 
-fn bursts_fit_into_a_full_pool(engine: &'static Engine, case: &Case) -> TempDir {
-    let folder = tempfile::tempdir().expect("temporary folder");
-    let pool = pool(engine, case, folder.path());
+fn write_bursts_fit_into_a_full_pool(engine: &'static Engine, case: &Case) -> TempDir {
+    let dir = tempfile::tempdir().expect("temporary dir");
+    let pool = pool(engine, case, dir.path());
     let reserved = reserved(&pool, NAME, case);
     let sparse = sparse(&pool, "tank/sparse");
     fill(&pool, &sparse);
@@ -89,13 +89,13 @@ fn bursts_fit_into_a_full_pool(engine: &'static Engine, case: &Case) -> TempDir 
     assert!(!has_room(&sparse), "the reserve was given away");
     drop((reserved, sparse));
     end(pool);
-    folder
+    dir
 }
 
-fn a_full_quota_above_concerns_it_as_little(engine: &'static Engine) {
-    let folder = tempfile::tempdir().expect("temporary folder");
+fn full_parent_quota_does_not_limit_it(engine: &'static Engine) {
+    let dir = tempfile::tempdir().expect("temporary dir");
     let case = Case::new(GroupKind::Stripe, 1, 160 * MIB, 16 << 10);
-    let pool = pool(engine, &case, folder.path());
+    let pool = pool(engine, &case, dir.path());
     let name = volume_name("tank/db/reserved");
     pool.create_parents(&name).expect("parents");
     let quota = [("quota".to_owned(), Value::from(3 * RESERVED))];
@@ -112,10 +112,10 @@ fn a_full_quota_above_concerns_it_as_little(engine: &'static Engine) {
     end(pool);
 }
 
-fn a_snapshot_is_refused_where_the_promise_could_not_be_kept(engine: &'static Engine) {
-    let folder = tempfile::tempdir().expect("temporary folder");
+fn snapshot_breaking_the_reservation_is_refused(engine: &'static Engine) {
+    let dir = tempfile::tempdir().expect("temporary dir");
     let case = Case::new(GroupKind::Stripe, 1, 160 * MIB, 16 << 10);
-    let pool = pool(engine, &case, folder.path());
+    let pool = pool(engine, &case, dir.path());
     let reserved = reserved(&pool, NAME, &case);
     burst(&reserved, 0);
     pool.snapshot(&[snapshot("tank/reserved@with-room")])
@@ -135,10 +135,10 @@ fn a_snapshot_is_refused_where_the_promise_could_not_be_kept(engine: &'static En
 }
 
 /// It is less than writing all data needs, so other writers may use the space first.
-fn half_a_reservation_promises_nothing(engine: &'static Engine) {
-    let folder = tempfile::tempdir().expect("temporary folder");
+fn partial_reservation_guarantees_nothing(engine: &'static Engine) {
+    let dir = tempfile::tempdir().expect("temporary dir");
     let case = Case::new(GroupKind::Stripe, 1, 160 * MIB, 16 << 10);
-    let pool = pool(engine, &case, folder.path());
+    let pool = pool(engine, &case, dir.path());
     let volume = reserved(&pool, NAME, &case);
     let half = [("refreservation".to_owned(), Value::from(RESERVED / 2))];
     pool.set_dataset_properties((&volume_name(NAME)).into(), &half)
@@ -154,10 +154,10 @@ fn half_a_reservation_promises_nothing(engine: &'static Engine) {
 }
 
 /// `zfs create -V` sets this for a volume of that size and block size.
-fn what_the_stock_tools_reserve_is_the_whole(engine: &'static Engine) {
-    let folder = tempfile::tempdir().expect("temporary folder");
+fn stock_reservation_is_complete(engine: &'static Engine) {
+    let dir = tempfile::tempdir().expect("temporary dir");
     let case = Case::new(GroupKind::Stripe, 1, 160 * MIB, 16 << 10);
-    let pool = pool(engine, &case, folder.path());
+    let pool = pool(engine, &case, dir.path());
     let volume = reserved(&pool, NAME, &case);
     let stock = [("refreservation".to_owned(), Value::from(STOCK_RESERVATION))];
     pool.set_dataset_properties((&volume_name(NAME)).into(), &stock)
@@ -171,10 +171,10 @@ fn what_the_stock_tools_reserve_is_the_whole(engine: &'static Engine) {
     end(pool);
 }
 
-fn a_clone_is_whole_too_and_what_is_not_needed_can_be_destroyed_meanwhile(engine: &'static Engine) {
-    let folder = tempfile::tempdir().expect("temporary folder");
+fn clone_is_fully_reserved_and_unneeded_volumes_destroyable(engine: &'static Engine) {
+    let dir = tempfile::tempdir().expect("temporary dir");
     let case = Case::new(GroupKind::Raidz1, 3, 128 * MIB, 16 << 10);
-    let pool = pool(engine, &case, folder.path());
+    let pool = pool(engine, &case, dir.path());
     let original = reserved(&pool, NAME, &case);
     burst(&original, 0);
     let shared = snapshot("tank/reserved@shared");
@@ -264,9 +264,9 @@ fn has_room(sparse: &Volume) -> bool {
     })
 }
 
-fn pool(engine: &'static Engine, case: &Case, folder: &Path) -> Pool {
+fn pool(engine: &'static Engine, case: &Case, dir: &Path) -> Pool {
     let name: PoolName = "tank".parse().expect("a pool name");
-    let disks = disk_files(folder, case.disks, case.disk_bytes);
+    let disks = disk_files(dir, case.disks, case.disk_bytes);
     Pool::create(engine, &PoolSpec::new(name, case.kind, disks)).expect("create")
 }
 

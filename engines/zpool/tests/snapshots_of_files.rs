@@ -99,8 +99,8 @@ impl Home {
 }
 
 #[test]
-fn a_snapshot_is_read_while_its_file_system_goes_on() {
-    isolated("a_snapshot_is_read_while_its_file_system_goes_on", || {
+fn snapshot_is_read_while_its_file_system_changes() {
+    isolated("snapshot_is_read_while_its_file_system_changes", || {
         let pool = mirror(engine(), &disks(&["a", "b"]));
         let home = Home::new(&pool, "tank/home", None);
         assert!(home.names().is_empty());
@@ -147,8 +147,8 @@ fn a_snapshot_is_read_while_its_file_system_goes_on() {
 }
 
 #[test]
-fn whatever_a_snapshot_is_in_the_way_of_closes_it() {
-    isolated("whatever_a_snapshot_is_in_the_way_of_closes_it", || {
+fn conflicting_operations_close_open_snapshots() {
+    isolated("conflicting_operations_close_open_snapshots", || {
         let pool = mirror(engine(), &disks(&["a", "b"]));
         let home = Home::new(&pool, "tank/home", None);
         home.write(b"one");
@@ -192,9 +192,8 @@ fn whatever_a_snapshot_is_in_the_way_of_closes_it() {
 }
 
 #[test]
-fn a_key_is_unloaded_and_snapshots_move_to_a_clone_while_clients_look_into_them() {
-    const WHAT: &str =
-        "a_key_is_unloaded_and_snapshots_move_to_a_clone_while_clients_look_into_them";
+fn key_unload_and_promotion_with_snapshots_in_use() {
+    const WHAT: &str = "key_unload_and_promotion_with_snapshots_in_use";
     isolated(WHAT, || {
         let pool = mirror(engine(), &disks(&["a", "b"]));
         let material = || KeyMaterial::new(HEX.as_bytes().to_vec().into());
@@ -230,8 +229,8 @@ fn a_key_is_unloaded_and_snapshots_move_to_a_clone_while_clients_look_into_them(
 
 /// A walk through all of them opens them one after another.
 #[test]
-fn thousands_of_snapshots_are_not_open_at_once() {
-    isolated("thousands_of_snapshots_are_not_open_at_once", || {
+fn open_snapshots_are_bounded() {
+    isolated("open_snapshots_are_bounded", || {
         let pool = mirror(engine(), &disks(&["a", "b"]));
         let home = Home::new(&pool, "tank/home", None);
         let numbers: Vec<u64> = (0..MANY)

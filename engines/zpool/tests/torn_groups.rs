@@ -7,9 +7,9 @@ use std::path::Path;
 
 use engine::capabilities::{Ownership, Properties};
 use engine::dataset::Value;
-use engine::pool::legs::Word;
+use engine::pool::legs::Confirmation;
 use engine::pool::{ImportOptions, PoolErrorKind};
-use support::{Parts, disks, engine, export, folder, mirror, part, tank};
+use support::{Parts, dir, disks, engine, export, mirror, part, tank};
 use zpool::{Pool, discover};
 
 /// Labels at the head and the tail of a device survived; the area between them reverts to an earlier state.
@@ -17,7 +17,7 @@ const LABELS_BYTES: u64 = 4 << 20;
 const LEGS: [&str; 2] = ["a", "b"];
 
 fn copy_of(leg: &str) -> std::path::PathBuf {
-    folder().join("copies").join(leg)
+    dir().join("copies").join(leg)
 }
 
 /// Only in the pool, not in labels, which are newer than the state that is restored.
@@ -33,20 +33,20 @@ fn write_then_die() {
     let pool = mirror(engine(), &disks(&LEGS));
     note(&pool, "old");
     pool.sync().expect("sync");
-    std::fs::create_dir(folder().join("copies")).expect("a folder");
+    std::fs::create_dir(dir().join("copies")).expect("a dir");
     for leg in LEGS {
-        std::fs::copy(folder().join(leg), copy_of(leg)).expect("copied");
+        std::fs::copy(dir().join(leg), copy_of(leg)).expect("copied");
     }
     note(&pool, "new");
     // Killed: no further write is issued.
     std::process::abort();
 }
 
-/// The area between the labels reverts to its state when `folder` was copied.
-fn lose_writes(folder: &Path) {
+/// The area between the labels reverts to its state when `dir` was copied.
+fn lose_writes(dir: &Path) {
     for leg in LEGS {
-        let old = std::fs::read(folder.join("copies").join(leg)).expect("readable");
-        let file = std::fs::File::options().write(true).open(folder.join(leg));
+        let old = std::fs::read(dir.join("copies").join(leg)).expect("readable");
+        let file = std::fs::File::options().write(true).open(dir.join(leg));
         let (first, last) = (LABELS_BYTES, old.len() as u64 - LABELS_BYTES);
         file.expect("a disk")
             .write_all_at(&old[first as usize..last as usize], first)
@@ -56,7 +56,7 @@ fn lose_writes(folder: &Path) {
 
 fn import(options: &ImportOptions, has_lost_power: bool) -> Result<Pool, engine::pool::PoolError> {
     let engine = engine();
-    let mut candidate = discover(&LEGS.map(|leg| folder().join(leg)))
+    let mut candidate = discover(&LEGS.map(|leg| dir().join(leg)))
         .expect("labels")
         .remove(0);
     if has_lost_power {
@@ -65,7 +65,7 @@ fn import(options: &ImportOptions, has_lost_power: bool) -> Result<Pool, engine:
     }
     let proof = zpool::pool::same_host_and_locked(engine, &candidate).expect("its process is gone");
     let options = ImportOptions {
-        word: options.word.clone().map(|word| Word {
+        word: options.word.clone().map(|word| Confirmation {
             pool_guid: candidate.guid,
             newest_txg: candidate.devices.legs.newest_txg,
             ..word
@@ -83,8 +83,8 @@ fn noted(pool: &Pool) -> String {
 }
 
 #[test]
-fn lost_groups_are_refused_told_and_given_up_only_on_a_word() {
-    const TEST: &str = "lost_groups_are_refused_told_and_given_up_only_on_a_word";
+fn lost_txgs_are_discarded_only_after_confirmation() {
+    const TEST: &str = "lost_txgs_are_discarded_only_after_confirmation";
     let refused = |has_lost_power| {
         let error = import(&ImportOptions::default(), has_lost_power).expect_err("refused");
         assert!(
@@ -96,7 +96,7 @@ fn lost_groups_are_refused_told_and_given_up_only_on_a_word() {
         None => {
             let parts = Parts::of(TEST);
             assert!(!parts.run("write").success, "it was killed");
-            lose_writes(parts.folder());
+            lose_writes(parts.dir());
             for part in [
                 "refused after a kill",
                 "refused after a power cut",
@@ -110,7 +110,7 @@ fn lost_groups_are_refused_told_and_given_up_only_on_a_word() {
         Some("refused after a kill") => refused(false),
         Some("refused after a power cut") => refused(true),
         Some(_) => {
-            let word = Word {
+            let word = Confirmation {
                 pool_guid: 0,
                 newest_txg: 0,
                 missing: Default::default(),
@@ -129,8 +129,8 @@ fn lost_groups_are_refused_told_and_given_up_only_on_a_word() {
 }
 
 #[test]
-fn a_pool_that_lost_nothing_opens_after_a_power_cut() {
-    const TEST: &str = "a_pool_that_lost_nothing_opens_after_a_power_cut";
+fn undamaged_pool_imports_after_a_power_cut() {
+    const TEST: &str = "undamaged_pool_imports_after_a_power_cut";
     match part().as_deref() {
         None => {
             let parts = Parts::of(TEST);

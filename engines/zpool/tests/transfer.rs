@@ -162,8 +162,8 @@ fn since(base: &str, snapshot: SnapshotName) -> SendSpec {
 }
 
 #[test]
-fn what_arrives_is_what_was_sent() {
-    let parts = Parts::of("what_arrives_is_what_was_sent");
+fn received_volume_equals_the_sent_one() {
+    let parts = Parts::of("received_volume_equals_the_sent_one");
     if support::part().is_none() {
         parts.pass("all");
         parts.zdb_is_content("tank");
@@ -242,8 +242,8 @@ fn what_arrives_is_what_was_sent() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_by_name() {
-    isolated("what_does_not_fit_is_refused_by_name", || {
+fn mismatched_streams_are_refused_with_their_kind() {
+    isolated("mismatched_streams_are_refused_with_their_kind", || {
         let two = two_pools();
         let name = two.source("tank/v", 16 << 10);
         let first = two.take("tank/v@first");
@@ -313,8 +313,8 @@ impl<W: Write> Write for Cut<W> {
 
 /// Another system supplies the resume position.
 #[test]
-fn a_send_that_goes_on_where_nothing_is_ends_or_is_refused() {
-    const TEST: &str = "a_send_that_goes_on_where_nothing_is_ends_or_is_refused";
+fn resume_at_an_invalid_position_ends_or_is_refused() {
+    const TEST: &str = "resume_at_an_invalid_position_ends_or_is_refused";
     isolated(TEST, || {
         let two = two_pools();
         let volume = two.source("tank/v", 16 << 10);
@@ -359,8 +359,8 @@ fn a_send_that_goes_on_where_nothing_is_ends_or_is_refused() {
 }
 
 #[test]
-fn a_cut_stream_is_resumed_where_it_was_cut() {
-    isolated("a_cut_stream_is_resumed_where_it_was_cut", || {
+fn truncated_stream_is_resumed_at_the_cut() {
+    isolated("truncated_stream_is_resumed_at_the_cut", || {
         let two = two_pools();
         let name = two.source("tank/v", 16 << 10);
         let first = two.take("tank/v@first");
@@ -411,12 +411,12 @@ fn a_cut_stream_is_resumed_where_it_was_cut() {
             );
         }
         assert_eq!(two.vault.interrupted(&target.volume).expect("look"), None);
-        an_interrupted_receive_can_be_forgotten(&two, &first);
+        interrupted_receive_can_be_aborted(&two, &first);
         two.end();
     });
 }
 
-fn an_interrupted_receive_can_be_forgotten(two: &Two, first: &SnapshotName) {
+fn interrupted_receive_can_be_aborted(two: &Two, first: &SnapshotName) {
     let target = ReceiveSpec {
         resumable: true,
         only_volumes: false,
@@ -440,8 +440,8 @@ fn an_interrupted_receive_can_be_forgotten(two: &Two, first: &SnapshotName) {
 }
 
 #[test]
-fn made_up_streams_do_not_end_the_process() {
-    isolated("made_up_streams_do_not_end_the_process", || {
+fn forged_streams_do_not_abort_the_process() {
+    isolated("forged_streams_do_not_abort_the_process", || {
         let two = two_pools();
         let name = two.source("tank/v", 4096);
         let first = two.take("tank/v@first");
@@ -520,30 +520,27 @@ fn with_number(stream: &[u8], name: &str, value: u64) -> Vec<u8> {
 /// The list in front of a raw stream of an encrypted volume defines the layout of its dnode table, which the library
 /// then builds.
 #[test]
-fn a_raw_stream_with_an_impossible_table_of_objects_is_refused() {
-    isolated(
-        "a_raw_stream_with_an_impossible_table_of_objects_is_refused",
-        || {
-            let two = two_pools();
-            let whole = two.raw_stream();
-            let at = number_at(&whole, "mdn_blksz");
-            assert_eq!(whole[at..at + 8], (16_u64 << 10).to_le_bytes());
-            for (name, value) in [
-                ("mdn_blksz", 1536),
-                ("mdn_blksz", 512),
-                ("mdn_maxblkid", 1 << 60),
-                ("mdn_maxblkid", u64::MAX),
-                ("mdn_nlevels", 0),
-            ] {
-                let made = with_number(&whole, name, value);
-                let refused = two.receive(&into("vault/w"), &made);
-                assert!(refused.is_err(), "{name} {value}");
-            }
-            let same = with_number(&whole, "mdn_blksz", 16 << 10);
-            two.receive(&into("vault/w"), &same).expect("received");
-            two.end();
-        },
-    );
+fn raw_stream_with_impossible_dnode_table_is_refused() {
+    isolated("raw_stream_with_impossible_dnode_table_is_refused", || {
+        let two = two_pools();
+        let whole = two.raw_stream();
+        let at = number_at(&whole, "mdn_blksz");
+        assert_eq!(whole[at..at + 8], (16_u64 << 10).to_le_bytes());
+        for (name, value) in [
+            ("mdn_blksz", 1536),
+            ("mdn_blksz", 512),
+            ("mdn_maxblkid", 1 << 60),
+            ("mdn_maxblkid", u64::MAX),
+            ("mdn_nlevels", 0),
+        ] {
+            let made = with_number(&whole, name, value);
+            let refused = two.receive(&into("vault/w"), &made);
+            assert!(refused.is_err(), "{name} {value}");
+        }
+        let same = with_number(&whole, "mdn_blksz", 16 << 10);
+        two.receive(&into("vault/w"), &same).expect("received");
+        two.end();
+    });
 }
 
 /// The offset of the contents of a volume's table in a stream.
@@ -556,83 +553,80 @@ fn table_in(stream: &[u8]) -> usize {
 /// The library trusts the entries of a ZAP, and aborts the process when two of them collide. That would happen at every
 /// access to the volume, on each head.
 #[test]
-fn a_volume_whose_table_would_end_the_library_is_refused() {
-    isolated(
-        "a_volume_whose_table_would_end_the_library_is_refused",
-        || {
-            const HEADER: usize = 64;
-            const ENTRY: usize = 64;
-            let two = two_pools();
-            two.source("tank/v", 4096);
-            let first = two.take("tank/v@first");
-            let whole = two.stream(&SendSpec::full(first));
-            let table = table_in(&whole);
-            assert_eq!(&whole[table + HEADER + 14..table + HEADER + 19], b"size\0");
-            let with = |places: &[(usize, &[u8])]| {
-                let mut stream = whole.clone();
-                for (place, bytes) in places {
-                    let at = table + place;
-                    stream[at..at + bytes.len()].copy_from_slice(bytes);
-                }
-                with_checksums(stream)
-            };
-            let name = |number: usize| HEADER + number * ENTRY + 14;
-            for (what, places) in [
-                (
-                    "an entry twice",
-                    vec![(name(1), &b"twin"[..]), (name(2), &b"twin"[..])],
-                ),
-                ("names that are folded", vec![(16, &[1][..])]),
-                ("a hash that begins at nothing", vec![(8, &[0; 8][..])]),
-                (
-                    "a number of a collision that is cut",
-                    vec![(HEADER + 8, &[0, 0, 1][..])],
-                ),
-                ("no size", vec![(name(0), &b"sizf"[..])]),
-                (
-                    "a size that is not a multiple of the block",
-                    vec![(HEADER, &[1][..])],
-                ),
-                ("a size that no disk has", vec![(HEADER + 7, &[0x7f][..])]),
-            ] {
-                let made = with(&places);
-                let refused = two.receive(&into("vault/w"), &made);
-                let all = two
-                    .vault
-                    .datasets(DatasetRef::from_checked("vault"), Snapshots::Include);
-                let names: Vec<String> = all
-                    .expect("listed")
-                    .into_iter()
-                    .map(|one| one.name)
-                    .collect();
-                assert!(refused.is_err(), "{what}: {names:?}");
-                assert_eq!(names, ["vault"], "{what}");
+fn volume_with_a_zap_that_would_abort_is_refused() {
+    isolated("volume_with_a_zap_that_would_abort_is_refused", || {
+        const HEADER: usize = 64;
+        const ENTRY: usize = 64;
+        let two = two_pools();
+        two.source("tank/v", 4096);
+        let first = two.take("tank/v@first");
+        let whole = two.stream(&SendSpec::full(first));
+        let table = table_in(&whole);
+        assert_eq!(&whole[table + HEADER + 14..table + HEADER + 19], b"size\0");
+        let with = |places: &[(usize, &[u8])]| {
+            let mut stream = whole.clone();
+            for (place, bytes) in places {
+                let at = table + place;
+                stream[at..at + bytes.len()].copy_from_slice(bytes);
             }
-            two.receive(&into("vault/w"), &with(&[])).expect("received");
-            // Into an existing volume, which stays unchanged.
-            let second = two.take("tank/v@second");
-            let mut changes = two.stream(&since("@first", second));
-            two.change(&volume("tank/v"), 3);
-            two.resize(&volume("tank/v"), SIZE * 2);
-            let third = two.take("tank/v@third");
-            let resized = two.stream(&since("@second", third));
-            let table = table_in(&resized);
-            let mut made = resized.clone();
-            made[table + name(1)..table + name(1) + 4].copy_from_slice(b"twin");
-            two.receive(&into("vault/w"), &std::mem::take(&mut changes))
-                .expect("received");
-            two.receive(&into("vault/w"), &with_checksums(made))
-                .expect_err("refused");
-            two.receive(&into("vault/w"), &resized).expect("received");
-            two.end();
-        },
-    );
+            with_checksums(stream)
+        };
+        let name = |number: usize| HEADER + number * ENTRY + 14;
+        for (what, places) in [
+            (
+                "an entry twice",
+                vec![(name(1), &b"twin"[..]), (name(2), &b"twin"[..])],
+            ),
+            ("names that are folded", vec![(16, &[1][..])]),
+            ("a hash that begins at nothing", vec![(8, &[0; 8][..])]),
+            (
+                "a number of a collision that is cut",
+                vec![(HEADER + 8, &[0, 0, 1][..])],
+            ),
+            ("no size", vec![(name(0), &b"sizf"[..])]),
+            (
+                "a size that is not a multiple of the block",
+                vec![(HEADER, &[1][..])],
+            ),
+            ("a size that no disk has", vec![(HEADER + 7, &[0x7f][..])]),
+        ] {
+            let made = with(&places);
+            let refused = two.receive(&into("vault/w"), &made);
+            let all = two
+                .vault
+                .datasets(DatasetRef::from_checked("vault"), Snapshots::Include);
+            let names: Vec<String> = all
+                .expect("listed")
+                .into_iter()
+                .map(|one| one.name)
+                .collect();
+            assert!(refused.is_err(), "{what}: {names:?}");
+            assert_eq!(names, ["vault"], "{what}");
+        }
+        two.receive(&into("vault/w"), &with(&[])).expect("received");
+        // Into an existing volume, which stays unchanged.
+        let second = two.take("tank/v@second");
+        let mut changes = two.stream(&since("@first", second));
+        two.change(&volume("tank/v"), 3);
+        two.resize(&volume("tank/v"), SIZE * 2);
+        let third = two.take("tank/v@third");
+        let resized = two.stream(&since("@second", third));
+        let table = table_in(&resized);
+        let mut made = resized.clone();
+        made[table + name(1)..table + name(1) + 4].copy_from_slice(b"twin");
+        two.receive(&into("vault/w"), &std::mem::take(&mut changes))
+            .expect("received");
+        two.receive(&into("vault/w"), &with_checksums(made))
+            .expect_err("refused");
+        two.receive(&into("vault/w"), &resized).expect("received");
+        two.end();
+    });
 }
 
 /// The same for raw streams, including the list in front and the contents of the table.
 #[test]
-fn made_up_raw_streams_do_not_end_the_process() {
-    isolated("made_up_raw_streams_do_not_end_the_process", || {
+fn forged_raw_streams_do_not_abort_the_process() {
+    isolated("forged_raw_streams_do_not_abort_the_process", || {
         let two = two_pools();
         let whole = two.raw_stream();
         let mut random = fastrand::Rng::with_seed(seed());
@@ -685,13 +679,13 @@ fn seed() -> u64 {
 
 /// The tools of stock ZFS read our streams.
 #[test]
-fn stock_zstream_understands_what_is_sent() {
-    isolated("stock_zstream_understands_what_is_sent", || {
+fn stock_zstream_parses_sent_streams() {
+    isolated("stock_zstream_parses_sent_streams", || {
         let two = two_pools();
         two.source("tank/v", 16 << 10);
         let first = two.take("tank/v@first");
         let stream = two.stream(&SendSpec::full(first));
-        let path = support::folder().join("stream");
+        let path = support::dir().join("stream");
         std::fs::write(&path, stream).expect("written");
         let search = std::env::var("PATH").unwrap_or_default();
         let output = std::process::Command::new("zstream")
@@ -758,8 +752,8 @@ fn xdr_list(entries: &[(&'static str, Packed)]) -> Vec<u8> {
 
 /// `zfs send -p` puts a list with the volume's properties before the stream.
 #[test]
-fn a_package_brings_user_properties_along() {
-    isolated("a_package_brings_user_properties_along", || {
+fn package_carries_user_properties() {
+    isolated("package_carries_user_properties", || {
         let two = two_pools();
         two.source("tank/v", 16 << 10);
         let first = two.take("tank/v@first");

@@ -12,7 +12,7 @@ use engine::capabilities::{Datasets, IntentLogs, Ownership};
 use engine::dataset::{DatasetErrorKind, VolumeSpec};
 use engine::pool::{GroupKind, ImportOptions, PoolSpec};
 use engine::volume::OpenOptions;
-use support::{Parts, disks, engine, export, folder, part, tank};
+use support::{Parts, dir, disks, engine, export, part, tank};
 use units::{ByteCount, VolumeName};
 use zpool::pool::discover;
 use zpool::{Pool, Volume};
@@ -28,7 +28,7 @@ fn volume_name() -> VolumeName {
 
 fn import() -> Pool {
     let engine = engine();
-    let found = discover(&[folder()]).expect("search");
+    let found = discover(&[dir()]).expect("search");
     let candidate = found.first().expect("a pool");
     let proof = zpool::pool::same_host_and_locked(engine, candidate).expect("its owner has died");
     Pool::import(engine, candidate, proof, &ImportOptions::default()).expect("import")
@@ -97,14 +97,14 @@ fn run_writer(parts: &Parts) {
 }
 
 #[test]
-fn a_log_that_cannot_be_replayed_stays_and_is_replayed_when_it_can_be() {
-    const TEST: &str = "a_log_that_cannot_be_replayed_stays_and_is_replayed_when_it_can_be";
+fn unreadable_log_is_kept_and_replayed_once_readable() {
+    const TEST: &str = "unreadable_log_is_kept_and_replayed_once_readable";
     let opened = |pool: &Pool| pool.open_volume(&volume_name(), OpenOptions::default());
     match part().as_deref() {
         None => {
             let parts = Parts::of(TEST);
             run_writer(&parts);
-            let device = parts.folder().join("a");
+            let device = parts.dir().join("a");
             assert_eq!(damage(&device, OLD, 0xff), 4, "one block, once");
             parts.pass("damaged");
             assert_eq!(damage(&device, 0xff, OLD), 4);
@@ -139,13 +139,13 @@ fn a_log_that_cannot_be_replayed_stays_and_is_replayed_when_it_can_be() {
 }
 
 #[test]
-fn a_log_that_is_given_up_is_gone_and_the_volume_opens() {
-    const TEST: &str = "a_log_that_is_given_up_is_gone_and_the_volume_opens";
+fn discarded_log_is_removed_and_the_volume_opens() {
+    const TEST: &str = "discarded_log_is_removed_and_the_volume_opens";
     match part().as_deref() {
         None => {
             let parts = Parts::of(TEST);
             run_writer(&parts);
-            assert_eq!(damage(&parts.folder().join("a"), OLD, 0xff), 4);
+            assert_eq!(damage(&parts.dir().join("a"), OLD, 0xff), 4);
             parts.pass("discard");
         }
         Some("write") => write_and_die(|volume| {
@@ -172,13 +172,13 @@ fn a_log_that_is_given_up_is_gone_and_the_volume_opens() {
 }
 
 #[test]
-fn a_block_that_is_replaced_as_a_whole_need_not_be_readable() {
-    const TEST: &str = "a_block_that_is_replaced_as_a_whole_need_not_be_readable";
+fn fully_overwritten_block_need_not_be_readable() {
+    const TEST: &str = "fully_overwritten_block_need_not_be_readable";
     match part().as_deref() {
         None => {
             let parts = Parts::of(TEST);
             run_writer(&parts);
-            assert_eq!(damage(&parts.folder().join("a"), OLD, 0xff), 4);
+            assert_eq!(damage(&parts.dir().join("a"), OLD, 0xff), 4);
             parts.pass("replay");
             parts.zdb_is_content("tank");
         }

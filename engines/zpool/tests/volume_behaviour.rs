@@ -23,23 +23,23 @@ const MIB: u64 = 1 << 20;
 const LONG: Duration = Duration::from_secs(60);
 
 #[test]
-fn a_volume_keeps_its_promises() {
+fn volume_passes_all_behaviour_checks() {
     let scratch = Scratch::new(768 << 20);
     scratch.pool.complete_root().expect("complete");
     scratch.pool.complete_root().expect("complete again");
     overlapping_writes_are_whole(&scratch);
-    a_read_loan_keeps_its_contents_and_its_range(&scratch);
-    closing_waits_for_loans_and_then_everything_is_gone(&scratch);
-    a_change_whose_permit_ends_while_it_waits_has_no_effect(&scratch);
-    a_flush_with_nothing_dirty_costs_nothing(&scratch);
+    read_loan_keeps_its_contents_and_range(&scratch);
+    close_waits_for_loans_then_calls_fail(&scratch);
+    blocked_change_with_ended_permit_has_no_effect(&scratch);
+    clean_flush_sends_no_request(&scratch);
     sync_always_is_durable_without_a_flush(&scratch);
-    status_knows_unsynced_data_and_unsynced_frees(&scratch);
+    status_includes_unsynced_data_and_frees(&scratch);
     sizes_change_while_in_use(&scratch);
     snapshots_clones_and_names(&scratch);
     properties_are_checked_and_survive(&scratch);
     user_properties_of_many_volumes_are_read_at_once(&scratch);
     user_properties_change_together_or_not_at_all(&scratch);
-    a_full_pool_refuses_and_goes_on(&scratch);
+    full_pool_refuses_writes_and_recovers(&scratch);
     scratch.export_and_judge();
 }
 
@@ -87,7 +87,7 @@ fn overlapping_writes_are_whole(scratch: &Scratch) {
     });
 }
 
-fn a_read_loan_keeps_its_contents_and_its_range(scratch: &Scratch) {
+fn read_loan_keeps_its_contents_and_range(scratch: &Scratch) {
     let volume = scratch.volume("tank/loan", 4 * MIB, 16 << 10);
     written(&volume, 0, &[1; 32 << 10]);
     let loan = volume
@@ -123,7 +123,7 @@ fn a_read_loan_keeps_its_contents_and_its_range(scratch: &Scratch) {
     assert_eq!(read(&volume, Extent::new(4096, 512)), [2; 512]);
 }
 
-fn closing_waits_for_loans_and_then_everything_is_gone(scratch: &Scratch) {
+fn close_waits_for_loans_then_calls_fail(scratch: &Scratch) {
     let volume = scratch.volume("tank/close", 4 * MIB, 16 << 10);
     written(&volume, 0, &[7; 4096]);
     let read_loan = volume
@@ -154,7 +154,7 @@ fn closing_waits_for_loans_and_then_everything_is_gone(scratch: &Scratch) {
 }
 
 /// A reader holds the range. The requester of the change is gone before it can proceed.
-fn a_change_whose_permit_ends_while_it_waits_has_no_effect(scratch: &Scratch) {
+fn blocked_change_with_ended_permit_has_no_effect(scratch: &Scratch) {
     let volume = scratch.volume("tank/permit", 4 * MIB, 16 << 10);
     let extent = Extent::new(0, 64 << 10);
     let old = vec![1; 64 << 10];
@@ -204,7 +204,7 @@ fn a_change_whose_permit_ends_while_it_waits_has_no_effect(scratch: &Scratch) {
     }
 }
 
-fn a_flush_with_nothing_dirty_costs_nothing(scratch: &Scratch) {
+fn clean_flush_sends_no_request(scratch: &Scratch) {
     let volume = scratch.volume("tank/flush", 4 * MIB, 16 << 10);
     assert!(volume.is_clean());
     written(&volume, 0, &[1; 4096]);
@@ -247,7 +247,7 @@ fn sync_always_is_durable_without_a_flush(scratch: &Scratch) {
     assert_eq!(read(&volume, Extent::new(0, 4096)), [3; 4096]);
 }
 
-fn status_knows_unsynced_data_and_unsynced_frees(scratch: &Scratch) {
+fn status_includes_unsynced_data_and_frees(scratch: &Scratch) {
     let volume = scratch.volume("tank/status", 8 * MIB, 16 << 10);
     let states = |volume: &Volume| -> Vec<(u64, bool)> {
         let runs = volume.status(Extent::new(0, 8 * MIB), 100).expect("status");
@@ -583,7 +583,7 @@ fn user_properties_change_together_or_not_at_all(scratch: &Scratch) {
     );
 }
 
-fn a_full_pool_refuses_and_goes_on(scratch: &Scratch) {
+fn full_pool_refuses_writes_and_recovers(scratch: &Scratch) {
     let volume = scratch.volume("tank/full", 2048 * MIB, 128 << 10);
     let name = volume_name("tank/full");
     let off = [("compression".to_owned(), Value::from("off"))];

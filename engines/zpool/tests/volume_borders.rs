@@ -12,7 +12,7 @@ use engine::dataset::{DatasetError, VolumeSpec};
 use engine::pool::ImportOptions;
 use engine::volume::OpenOptions;
 use support::borders::{Written, engine, new_pool, say, seed};
-use support::{Parts, export, folder, isolated, kill_oneself, part};
+use support::{Parts, dir, export, isolated, kill_oneself, part};
 use units::{ByteCount, VolumeName};
 use zpool::pool::{discover, same_host_and_locked};
 use zpool::{Pool, Volume};
@@ -148,8 +148,8 @@ fn step(random: &mut fastrand::Rng, volume: &Volume, known: &mut Written) {
 }
 
 #[test]
-fn random_operations_at_borders_of_volumes_match_what_was_written() {
-    const TEST: &str = "random_operations_at_borders_of_volumes_match_what_was_written";
+fn random_operations_at_volume_borders_match_written_data() {
+    const TEST: &str = "random_operations_at_volume_borders_match_written_data";
     if part().is_none() {
         let parts = Parts::of(TEST);
         parts.pass("all");
@@ -201,8 +201,8 @@ fn random_operations_at_borders_of_volumes_match_what_was_written() {
 
 /// The space for all of such a volume exceeds the range of its counter.
 #[test]
-fn no_space_is_reserved_for_a_volume_that_is_larger_than_any_pool() {
-    const TEST: &str = "no_space_is_reserved_for_a_volume_that_is_larger_than_any_pool";
+fn reservation_larger_than_any_pool_is_refused() {
+    const TEST: &str = "reservation_larger_than_any_pool_is_refused";
     isolated(TEST, || {
         let pool = new_pool();
         for size in [1 << 40, 1 << 63, 3 << 62, LARGEST] {
@@ -227,28 +227,25 @@ fn no_space_is_reserved_for_a_volume_that_is_larger_than_any_pool() {
 /// No block is allocated where a tree of one level, or of two, would have further blocks. A write there is freed at
 /// once, although the tree on disk has one level.
 #[test]
-fn one_block_of_a_large_volume_is_all_that_is_allocated() {
-    isolated(
-        "one_block_of_a_large_volume_is_all_that_is_allocated",
-        || {
-            const BLOCK: u64 = 16 << 10;
-            let pool = new_pool();
-            let volume = create(&pool, "volume", LARGEST, BLOCK);
-            let whole = Extent::new(0, LARGEST);
-            write(&volume, 0, &[1; BLOCK as usize]);
-            assert_eq!(allocated(&volume, whole), BLOCK);
-            for at in [BLOCK << 10, BLOCK << 20, BLOCK << 30] {
-                assert_eq!(allocated(&volume, Extent::new(at, BLOCK)), 0, "{at}");
-            }
-            write(&volume, LARGEST - BLOCK, &[1; BLOCK as usize]);
-            let freed = volume.unmap(whole, WaitMode::MayBlock);
-            freed.expect("a change that frees");
-            assert_eq!(allocated(&volume, whole), 0);
-            assert_eq!(read(&volume, Extent::new(0, 512)), [0; 512]);
-            volume.close();
-            export(pool);
-        },
-    );
+fn large_volume_allocates_a_single_block() {
+    isolated("large_volume_allocates_a_single_block", || {
+        const BLOCK: u64 = 16 << 10;
+        let pool = new_pool();
+        let volume = create(&pool, "volume", LARGEST, BLOCK);
+        let whole = Extent::new(0, LARGEST);
+        write(&volume, 0, &[1; BLOCK as usize]);
+        assert_eq!(allocated(&volume, whole), BLOCK);
+        for at in [BLOCK << 10, BLOCK << 20, BLOCK << 30] {
+            assert_eq!(allocated(&volume, Extent::new(at, BLOCK)), 0, "{at}");
+        }
+        write(&volume, LARGEST - BLOCK, &[1; BLOCK as usize]);
+        let freed = volume.unmap(whole, WaitMode::MayBlock);
+        freed.expect("a change that frees");
+        assert_eq!(allocated(&volume, whole), 0);
+        assert_eq!(read(&volume, Extent::new(0, 512)), [0; 512]);
+        volume.close();
+        export(pool);
+    });
 }
 
 /// The library's functions for a log. The shim writes only the records that it needs.
@@ -422,7 +419,7 @@ fn is_not_imported(test: &'static str, record: (u64, Vec<u64>)) {
         Some("crash") => crash(&[record]),
         Some(_) => {
             let engine = engine();
-            let found = discover(&[folder()]).expect("search");
+            let found = discover(&[dir()]).expect("search");
             let candidate = found.first().expect("a pool");
             let proof = same_host_and_locked(engine, candidate).expect("its owner has died");
             let imported = Pool::import(engine, candidate, proof, &ImportOptions::default());
@@ -432,19 +429,19 @@ fn is_not_imported(test: &'static str, record: (u64, Vec<u64>)) {
 }
 
 #[test]
-fn a_record_of_a_write_without_a_pointer_is_one_that_cannot_be_read() {
-    const TEST: &str = "a_record_of_a_write_without_a_pointer_is_one_that_cannot_be_read";
+fn write_record_without_a_pointer_is_unreadable() {
+    const TEST: &str = "write_record_without_a_pointer_is_unreadable";
     is_not_imported(TEST, (WRITE, vec![1, 0, 0, 0]));
 }
 
 #[test]
-fn a_record_of_a_clone_without_its_pointers_is_one_that_cannot_be_read() {
-    const TEST: &str = "a_record_of_a_clone_without_its_pointers_is_one_that_cannot_be_read";
+fn clone_record_without_its_pointers_is_unreadable() {
+    const TEST: &str = "clone_record_without_its_pointers_is_unreadable";
     is_not_imported(TEST, (CLONE, vec![1, 0, 1 << 40, 1 << 20, 1 << 20]));
 }
 
 #[test]
-fn a_record_of_more_zeros_than_there_is_room_for_is_one_that_cannot_be_read() {
-    const TEST: &str = "a_record_of_more_zeros_than_there_is_room_for_is_one_that_cannot_be_read";
+fn zero_record_past_the_end_is_unreadable() {
+    const TEST: &str = "zero_record_past_the_end_is_unreadable";
     is_not_imported(TEST, write_record(0, 1 << 40, 0));
 }

@@ -25,9 +25,9 @@ const WRITE: usize = 16 << 10;
 type Seen = Arc<Mutex<Vec<(IoKind, ThreadId)>>>;
 
 #[test]
-fn a_commit_on_one_device_is_carried_out_by_its_caller() {
+fn commit_on_one_device_runs_in_the_calling_thread() {
     // Only there a flush certainly does not block.
-    let Ok(folder) = tempfile::tempdir_in("/dev/shm") else {
+    let Ok(dir) = tempfile::tempdir_in("/dev/shm") else {
         // Test output is shown on demand.
         #[allow(clippy::print_stdout)]
         {
@@ -43,7 +43,7 @@ fn a_commit_on_one_device_is_carried_out_by_its_caller() {
         watcher.lock().unwrap().push(entry);
     });
     let engine = Engine::start(options).expect("the engine starts");
-    let devices = disk_files(folder.path(), 1, 256 << 20);
+    let devices = disk_files(dir.path(), 1, 256 << 20);
     let name = "tank".parse().expect("a pool name");
     let spec = PoolSpec::new(name, GroupKind::Stripe, devices);
     let pool = Pool::create(engine, &spec).expect("the pool is created");
@@ -91,5 +91,5 @@ fn a_commit_on_one_device_is_carried_out_by_its_caller() {
     assert!(by(false) > 8 * by(true), "{} and {}", by(false), by(true));
     drop(volume);
     pool.export().map_err(|(_, error)| error).expect("export");
-    judge(folder.path());
+    judge(dir.path());
 }

@@ -151,12 +151,12 @@ fn verify(volume: &Volume, seed: u64, spans: &[Vec<(u64, u64)>]) {
     }
 }
 
-fn open_pool(folder: &Path) -> Pool {
+fn open_pool(dir: &Path) -> Pool {
     let engine = start_engine();
-    let found = discover(&[folder.to_owned()]).expect("search");
+    let found = discover(&[dir.to_owned()]).expect("search");
     let Some(candidate) = found.first() else {
         let name: PoolName = "tank".parse().expect("a name");
-        let devices: Vec<PathBuf> = disk_files(folder, 2, 512 << 20);
+        let devices: Vec<PathBuf> = disk_files(dir, 2, 512 << 20);
         let pool = Pool::create(engine, &PoolSpec::new(name, GroupKind::Mirror, devices));
         let pool = pool.expect("create");
         for (name, block_size) in [("tank/small", 4 << 10), ("tank/large", 64 << 10)] {
@@ -194,9 +194,9 @@ fn next_step(spans: &[(u64, u64)]) -> u64 {
     spans.last().map_or(1, |span| span.1 + WINDOW)
 }
 
-fn child(folder: &Path, seed: u64, volume: &str, spans: &str, only_verify: bool) {
+fn child(dir: &Path, seed: u64, volume: &str, spans: &str, only_verify: bool) {
     let spans = parse_spans(spans);
-    let pool = open_pool(folder);
+    let pool = open_pool(dir);
     let volume = pool
         .open_volume(&volume_name(volume), OpenOptions::default())
         .expect("open and replay");
@@ -217,7 +217,7 @@ fn child(folder: &Path, seed: u64, volume: &str, spans: &str, only_verify: bool)
 }
 
 fn start_child(
-    folder: &Path,
+    dir: &Path,
     seed: u64,
     volume: &str,
     spans: &[Vec<(u64, u64)>],
@@ -226,7 +226,7 @@ fn start_child(
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command
         .args(["confirmed_writes_survive_a_kill", "--exact", "--nocapture"])
-        .env("VOLUME_CRASH_FOLDER", folder)
+        .env("VOLUME_CRASH_FOLDER", dir)
         .env("VOLUME_CRASH_VOLUME", volume)
         .env("VOLUME_CRASH_SPANS", spans_text(spans))
         .env("VOLUME_CRASH_VERIFY", u8::from(verify).to_string())
@@ -236,8 +236,8 @@ fn start_child(
 }
 
 /// Runs a writer until it is killed and adds its confirmed steps to `spans`.
-fn round(folder: &Path, seed: u64, volume: &str, spans: &mut [Vec<(u64, u64)>], patience: usize) {
-    let mut process = start_child(folder, seed, volume, spans, false)
+fn round(dir: &Path, seed: u64, volume: &str, spans: &mut [Vec<(u64, u64)>], patience: usize) {
+    let mut process = start_child(dir, seed, volume, spans, false)
         .spawn()
         .expect("start the writer");
     let output = BufReader::new(process.stdout.take().expect("piped"));
@@ -324,24 +324,24 @@ fn shown_step(bytes: &[u8]) -> u64 {
 }
 
 #[test]
-fn a_free_of_half_a_block_tears_no_later_write() {
-    const TEST: &str = "a_free_of_half_a_block_tears_no_later_write";
-    const FOLDER: &str = "VOLUME_CRASH_HALVES";
-    if let Ok(folder) = std::env::var(FOLDER) {
-        let pool = open_pool(Path::new(&folder));
+fn free_of_half_a_block_does_not_tear_a_later_write() {
+    const TEST: &str = "free_of_half_a_block_does_not_tear_a_later_write";
+    const DIR: &str = "VOLUME_CRASH_HALVES";
+    if let Ok(dir) = std::env::var(DIR) {
+        let pool = open_pool(Path::new(&dir));
         let volume = pool
             .open_volume(&volume_name("tank/large"), OpenOptions::default())
             .expect("open and replay");
         let shown = shown_step(&read(&volume, Extent::new(0, BLOCK)));
         return rewrite_until_killed(&volume, shown + 1);
     }
-    let folder = tempfile::tempdir().expect("temporary folder");
+    let dir = tempfile::tempdir().expect("temporary dir");
     let mut random = fastrand::Rng::with_seed(seed());
     // Each writer first checks the state that the previous one left.
     for _ in 0..=HALVES_ROUNDS {
         let mut process = Command::new(std::env::current_exe().expect("this program"))
             .args([TEST, "--exact", "--nocapture"])
-            .env(FOLDER, folder.path())
+            .env(DIR, dir.path())
             .stdout(Stdio::piped())
             .spawn()
             .expect("start the writer");
@@ -358,16 +358,16 @@ fn a_free_of_half_a_block_tears_no_later_write() {
 #[test]
 fn confirmed_writes_survive_a_kill() {
     let seed = seed();
-    if let Ok(folder) = std::env::var("VOLUME_CRASH_FOLDER") {
+    if let Ok(dir) = std::env::var("VOLUME_CRASH_FOLDER") {
         let variable = |name| std::env::var(name).expect("set by the parent");
         let only_verify = variable("VOLUME_CRASH_VERIFY") == "1";
         let (volume, spans) = (
             variable("VOLUME_CRASH_VOLUME"),
             variable("VOLUME_CRASH_SPANS"),
         );
-        return child(Path::new(&folder), seed, &volume, &spans, only_verify);
+        return child(Path::new(&dir), seed, &volume, &spans, only_verify);
     }
-    let folder = tempfile::tempdir().expect("temporary folder");
+    let dir = tempfile::tempdir().expect("temporary dir");
     let rounds = std::env::var("ROUNDS")
         .ok()
         .and_then(|text| text.parse().ok());
@@ -383,7 +383,7 @@ fn confirmed_writes_survive_a_kill() {
             random.usize(1..CONFIRMED_MAX)
         };
         round(
-            folder.path(),
+            dir.path(),
             seed,
             volumes[which],
             &mut spans[which],
@@ -391,10 +391,10 @@ fn confirmed_writes_survive_a_kill() {
         );
     }
     for (which, volume) in volumes.iter().enumerate() {
-        let output = start_child(folder.path(), seed, volume, &spans[which], true)
+        let output = start_child(dir.path(), seed, volume, &spans[which], true)
             .output()
             .expect("start the judge");
         assert!(output.status.success(), "{volume}: {output:?}");
     }
-    judge(folder.path());
+    judge(dir.path());
 }

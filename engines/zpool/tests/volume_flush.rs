@@ -23,8 +23,8 @@ use zpool::device::IoKind;
 use zpool::pool::discover;
 use zpool::{Engine, EngineOptions, HostId, Pool, Volume};
 
-const TEST: &str = "large_writes_go_to_disk_once_and_survive_a_kill";
-const FOLDER: &str = "VOLUME_FLUSH_FOLDER";
+const TEST: &str = "large_writes_are_written_once_and_survive_a_kill";
+const DIR: &str = "VOLUME_FLUSH_FOLDER";
 const VOLUME: &str = "tank/volume";
 const PIECE: u64 = 1 << 20;
 const BLOCK: u64 = 128 << 10;
@@ -32,7 +32,7 @@ const BLOCK: u64 = 128 << 10;
 const FEW: u64 = 8;
 const MANY: u64 = 96;
 /// Labels, and the metadata that a transaction group writes.
-const BESIDES: u64 = 6 << 20;
+const CONCURRENT_WRITES: u64 = 6 << 20;
 
 /// Contents of a piece: noise, or it would be compressed.
 fn piece(seed: u64, number: u64) -> Vec<u8> {
@@ -52,7 +52,7 @@ fn write_pieces(volume: &Volume, seed: u64, numbers: std::ops::Range<u64>) {
 }
 
 /// Writes and flushes, reports the cost, and sleeps until it is killed.
-fn writer(folder: &Path, seed: u64) {
+fn writer(dir: &Path, seed: u64) {
     let written = Arc::new(AtomicU64::new(0));
     let mut options = EngineOptions::new(HostId::derive("test", "tank"));
     // No transaction group syncs by timer.
@@ -65,7 +65,7 @@ fn writer(folder: &Path, seed: u64) {
         }
     });
     let engine = Engine::start(options).expect("the engine starts");
-    let devices = disk_files(folder, 1, 512 << 20);
+    let devices = disk_files(dir, 1, 512 << 20);
     let spec = PoolSpec::new(
         "tank".parse().expect("a pool name"),
         GroupKind::Stripe,
@@ -123,9 +123,9 @@ fn writer(folder: &Path, seed: u64) {
 }
 
 /// Imports the pool after the writer is gone.
-fn verify(folder: &Path, seed: u64) {
+fn verify(dir: &Path, seed: u64) {
     let engine = start_engine();
-    let found = discover(&[folder.to_owned()]).expect("scan");
+    let found = discover(&[dir.to_owned()]).expect("scan");
     let [candidate] = &found[..] else {
         panic!("{found:?}")
     };
@@ -143,15 +143,15 @@ fn verify(folder: &Path, seed: u64) {
 }
 
 #[test]
-fn large_writes_go_to_disk_once_and_survive_a_kill() {
+fn large_writes_are_written_once_and_survive_a_kill() {
     let seed = seed();
-    if let Ok(folder) = std::env::var(FOLDER) {
-        return writer(&PathBuf::from(folder), seed);
+    if let Ok(dir) = std::env::var(DIR) {
+        return writer(&PathBuf::from(dir), seed);
     }
-    let folder = tempfile::tempdir().expect("temporary folder");
+    let dir = tempfile::tempdir().expect("temporary dir");
     let mut process = Command::new(std::env::current_exe().expect("this program"))
         .args([TEST, "--exact", "--nocapture"])
-        .env(FOLDER, folder.path())
+        .env(DIR, dir.path())
         .env("SEED", seed.to_string())
         .stdout(Stdio::piped())
         .spawn()
@@ -172,17 +172,20 @@ fn large_writes_go_to_disk_once_and_survive_a_kill() {
     let [many, later, unflushed, few, nothing, disabled] = bytes[..] else {
         panic!("{cost}")
     };
-    let expected = MANY * PIECE..MANY * PIECE + BESIDES;
+    let expected = MANY * PIECE..MANY * PIECE + CONCURRENT_WRITES;
     assert!(expected.contains(&many), "{many} bytes for {MANY} MiB");
-    assert!(later < BESIDES, "{later} bytes after that flush");
-    assert!(unflushed < BESIDES, "{unflushed} bytes before a flush");
-    let expected = FEW * PIECE..FEW * PIECE + BESIDES;
+    assert!(later < CONCURRENT_WRITES, "{later} bytes after that flush");
+    assert!(
+        unflushed < CONCURRENT_WRITES,
+        "{unflushed} bytes before a flush"
+    );
+    let expected = FEW * PIECE..FEW * PIECE + CONCURRENT_WRITES;
     assert!(expected.contains(&few), "{few} bytes for {FEW} MiB");
     assert!(nothing < PIECE, "{nothing} bytes for a flush of nothing");
     assert!(
         disabled < PIECE,
         "{disabled} bytes for a flush that is switched off"
     );
-    verify(folder.path(), seed);
-    judge(folder.path());
+    verify(dir.path(), seed);
+    judge(dir.path());
 }

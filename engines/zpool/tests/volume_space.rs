@@ -24,20 +24,20 @@ const TRIES: usize = 3;
 const WATCH: Duration = Duration::from_millis(100);
 
 #[test]
-fn dirty_data_is_expected_to_take_what_it_can_take() {
+fn dirty_data_is_estimated_at_its_maximum() {
     let engine = start_engine();
-    a_burst_of_an_eighth_of_the_space_waits_for_nothing(engine);
-    triple_parity_and_three_copies_fill_a_pool_and_do_not_stop_it(engine);
+    burst_of_an_eighth_of_the_space_does_not_block(engine);
+    triple_parity_with_three_copies_fills_without_suspending(engine);
 }
 
 /// By the library's own estimate, 24 times the data, no more than a twentieth would fit.
-fn a_burst_of_an_eighth_of_the_space_waits_for_nothing(engine: &'static Engine) {
-    let folder = tempfile::tempdir().expect("temporary folder");
+fn burst_of_an_eighth_of_the_space_does_not_block(engine: &'static Engine) {
+    let dir = tempfile::tempdir().expect("temporary dir");
     // The library reserves 128 MiB of this for itself.
     let pool = pool(
         engine,
         GroupKind::Stripe,
-        disk_files(folder.path(), 1, 288 * MIB),
+        disk_files(dir.path(), 1, 288 * MIB),
     );
     let volume = volume(&pool, 128 << 10, 1);
     let went_on = (0..TRIES).any(|_| {
@@ -48,16 +48,16 @@ fn a_burst_of_an_eighth_of_the_space_waits_for_nothing(engine: &'static Engine) 
     assert!(went_on, "a write waited for space each time");
     drop(volume);
     pool.export().map_err(|(_, e)| e).expect("export");
-    judge(folder.path());
+    judge(dir.path());
 }
 
 /// Blocks of one sector need twelve times their size there. In so wide a group the pool's estimate is far lower.
-fn triple_parity_and_three_copies_fill_a_pool_and_do_not_stop_it(engine: &'static Engine) {
-    let folder = tempfile::tempdir().expect("temporary folder");
+fn triple_parity_with_three_copies_fills_without_suspending(engine: &'static Engine) {
+    let dir = tempfile::tempdir().expect("temporary dir");
     let pool = pool(
         engine,
         GroupKind::Raidz3,
-        disk_files(folder.path(), 12, 128 * MIB),
+        disk_files(dir.path(), 12, 128 * MIB),
     );
     let volume = volume(&pool, 4096, 3);
     let data = noise();
@@ -73,7 +73,7 @@ fn triple_parity_and_three_copies_fill_a_pool_and_do_not_stop_it(engine: &'stati
     });
     drop(volume);
     pool.export().map_err(|(_, e)| e).expect("export");
-    judge(folder.path());
+    judge(dir.path());
 }
 
 /// A thread blocked on a stalled pool would never return: then the whole test is terminated here.

@@ -12,8 +12,8 @@ use appliance::{Appliance, Bmc, Privilege};
 use units::HeadName;
 
 use super::{COMMAND, root, step, switch, unit};
+use crate::directory::{LabDirectory, Setup, replace};
 use crate::fabric::{Port, single_port};
-use crate::place::{Folder, Setup, replace};
 
 /// Its one interface.
 const INTERFACE: &str = "bmc0";
@@ -125,7 +125,7 @@ const WATTS: &str = "watts";
 const CELSIUS: &str = "celsius";
 
 /// The file in which the supervisor stores the power state that the BMC reports, at every change.
-pub fn note_power(folder: &Folder, head: &HeadName, powered: bool) -> io::Result<()> {
+pub fn record_power(folder: &LabDirectory, head: &HeadName, powered: bool) -> io::Result<()> {
     let own = folder.device(&device(head));
     let watts = if powered { WATTS_ON } else { WATTS_OFF };
     replace(
@@ -137,7 +137,7 @@ pub fn note_power(folder: &Folder, head: &HeadName, powered: bool) -> io::Result
 
 /// The command that the simulator runs. Queries are served from the state file, because a fence agent queries before
 /// and after it switches, and a takeover includes the latency of each query; changes go to the supervisor.
-fn chassis_script(folder: &Folder, head: &HeadName) -> String {
+fn chassis_script(folder: &LabDirectory, head: &HeadName) -> String {
     let own = folder.device(&device(head));
     let (own, program, path) = (own.display(), folder.program(), folder.path().display());
     let program = program.display();
@@ -150,7 +150,7 @@ fn chassis_script(folder: &Folder, head: &HeadName) -> String {
 }
 
 /// Becomes the simulator.
-pub fn run(folder: &Folder, head: &str) -> io::Result<ExitCode> {
+pub fn run(folder: &LabDirectory, head: &str) -> io::Result<ExitCode> {
     let setup = Setup::load(folder)?;
     let appliance = setup.appliance()?;
     let head: HeadName = head.parse().map_err(io::Error::other)?;
@@ -166,7 +166,7 @@ pub fn run(folder: &Folder, head: &str) -> io::Result<ExitCode> {
     let (celsius, watts) = (own.join(CELSIUS), own.join(WATTS));
     std::fs::write(&celsius, format!("{INLET_CELSIUS}\n"))?;
     std::fs::write(&emulation, self::emulation(&celsius, &watts))?;
-    let _told_no_more = unit::greet()?;
+    let _told_no_more = unit::handshake()?;
     root::build_for_device()?;
     switch::configure(&ports(&appliance, &head))?;
     unit::is_up()?;

@@ -12,9 +12,9 @@ use units::HeadName;
 
 use super::systemctl::Units;
 use super::{root, step, switch, unit, witness};
+use crate::directory::{LabDirectory, PATH_IN_NODE, SHARED_IN_NODE, Setup, disks_of};
 use crate::fabric;
 pub use crate::keys::WITNESS;
-use crate::place::{Folder, PATH_IN_MACHINE, SHARED_IN_MACHINE, Setup, disks_of};
 
 /// Names of the machines that are no heads.
 pub const CLIENT: &str = "client";
@@ -28,10 +28,10 @@ const IDLE: Duration = Duration::from_millis(100);
 const CODE_FATAL: i32 = 100;
 
 /// Boots a node and never returns while it has power.
-pub fn run(folder: &Folder, name: &str) -> io::Result<ExitCode> {
+pub fn run(folder: &LabDirectory, name: &str) -> io::Result<ExitCode> {
     let setup = Setup::load(folder)?;
     let appliance = setup.appliance()?;
-    let orders = unit::greet()?;
+    let orders = unit::handshake()?;
     rustix::system::sethostname(name.as_bytes())?;
     let head: Option<HeadName> = name.parse().ok();
     let head = head.filter(|head| appliance.heads.contains_key(head));
@@ -57,12 +57,12 @@ pub fn run(folder: &Folder, name: &str) -> io::Result<ExitCode> {
         None => None,
     };
     unit::is_up()?;
-    std::thread::spawn(move || obey(orders, units.as_ref()));
+    std::thread::spawn(move || execute(orders, units.as_ref()));
     services.collect()
 }
 
 /// Starts the units on request: the head is complete by then, with its cables and its bounds.
-fn obey(orders: impl BufRead, units: Option<&Units>) {
+fn execute(orders: impl BufRead, units: Option<&Units>) {
     for order in orders.lines().map_while(Result::ok) {
         match (order.as_str(), units) {
             (START_UNITS, Some(units)) => units.start_enabled(),
@@ -77,7 +77,7 @@ fn environment(setup: &Setup) -> BTreeMap<String, String> {
         ("PCMK_logfacility", "none".to_owned()),
         ("PCMK_logpriority", "info".to_owned()),
         ("BULKHEAD_ARC_SIZE_MAX", setup.arc_bytes_max.to_string()),
-        ("BULKHEAD_LEG_FAULTS", SHARED_IN_MACHINE.to_owned()),
+        ("BULKHEAD_LEG_FAULTS", SHARED_IN_NODE.to_owned()),
         ("BULKHEAD_HEADS_SHARE_KERNEL", "true".to_owned()),
     ]
     .map(|(name, value)| (name.to_owned(), value))
@@ -146,7 +146,7 @@ impl Services {
         let mut running = self.running();
         let spawned = Command::new(program)
             .args(arguments)
-            .env("PATH", PATH_IN_MACHINE)
+            .env("PATH", PATH_IN_NODE)
             .env("HOME", "/root")
             .envs(&service.environment)
             .stdin(Stdio::null())

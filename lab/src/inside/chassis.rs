@@ -6,12 +6,12 @@ use std::process::ExitCode;
 
 use units::HeadName;
 
-use crate::place::Folder;
+use crate::directory::LabDirectory;
 use crate::power::Power;
-use crate::wire::{Order, State, give};
+use crate::wire::{Order, State, send_order};
 
 /// Handles a request of the BMC.
-pub fn run(folder: &Folder, head: &str, words: &[&str]) -> io::Result<ExitCode> {
+pub fn run(folder: &LabDirectory, head: &str, words: &[&str]) -> io::Result<ExitCode> {
     let head: HeadName = head.parse().map_err(io::Error::other)?;
     match words {
         ["get", questions @ ..] => {
@@ -54,8 +54,8 @@ fn meaning(change: &[&str]) -> Option<Power> {
     }
 }
 
-fn ordered(folder: &Folder, order: &Order) -> io::Result<State> {
-    give(&folder.control(), order)?.map_err(io::Error::other)
+fn ordered(folder: &LabDirectory, order: &Order) -> io::Result<State> {
+    send_order(&folder.control(), order)?.map_err(io::Error::other)
 }
 
 #[cfg(test)]
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_power_is_switched() {
+    fn chassis_handles_only_power_commands() {
         assert_eq!(meaning(&["power", "0"]), Some(Power::Off));
         assert_eq!(meaning(&["power", "1"]), Some(Power::On));
         assert_eq!(meaning(&["reset", "1"]), Some(Power::Cycle));

@@ -12,13 +12,13 @@ use rustix::mount::{MountFlags, mount, mount_bind};
 use rustix::process::{WaitOptions, wait};
 
 use super::{COMMAND, ssh, step};
-use crate::place::{
-    AGENT_PROGRAM_IN_MACHINE, FirstProcess, Folder, Setup, WITNESS_PROGRAM_IN_MACHINE,
+use crate::directory::{
+    AGENT_PROGRAM_IN_NODE, FirstProcess, LabDirectory, Setup, WITNESS_PROGRAM_IN_NODE,
 };
 
 /// Starts the lab; returns when the supervisor has ended.
-pub fn run(folder: &Folder) -> io::Result<ExitCode> {
-    note_itself(folder)?;
+pub fn run(folder: &LabDirectory) -> io::Result<ExitCode> {
+    write_process_file(folder)?;
     mount("proc", "/proc", "proc", MountFlags::empty(), None)
         .map_err(io::Error::from)
         .map_err(step("mount /proc"))?;
@@ -27,13 +27,13 @@ pub fn run(folder: &Folder) -> io::Result<ExitCode> {
     mount_bind("/proc/self/exe", folder.program())
         .map_err(io::Error::from)
         .map_err(step("keep the program"))?;
-    keep_beside(AGENT_PROGRAM_IN_MACHINE, &folder.agent_program())
+    copy_sibling_binary(AGENT_PROGRAM_IN_NODE, &folder.agent_binary())
         .map_err(step("copy the binary of the agents"))?;
-    keep_beside(WITNESS_PROGRAM_IN_MACHINE, &folder.witness_program())
+    copy_sibling_binary(WITNESS_PROGRAM_IN_NODE, &folder.witness_binary())
         .map_err(step("copy the binary of the witness"))?;
     // Here, because a process started by the command itself would outlive it.
     if Setup::load(folder)?.has_ssh {
-        ssh::make_key(folder).map_err(step("make a key for ssh"))?;
+        ssh::create_key(folder).map_err(step("make a key for ssh"))?;
     }
     let path = folder.path().to_string_lossy().into_owned();
     let mut supervisor = command_in_front(folder);
@@ -59,7 +59,7 @@ pub fn run(folder: &Folder) -> io::Result<ExitCode> {
 
 /// Copies a binary from the directory of this one. Without it the agents are called through this binary, and a witness
 /// uses an installed one.
-fn keep_beside(program: &str, kept: &Path) -> io::Result<()> {
+fn copy_sibling_binary(program: &str, kept: &Path) -> io::Result<()> {
     let own = std::fs::read_link("/proc/self/exe")?;
     let name = Path::new(program).file_name();
     let beside = own.with_file_name(name.unwrap_or_default());
@@ -71,7 +71,7 @@ fn keep_beside(program: &str, kept: &Path) -> io::Result<()> {
 }
 
 /// The pid of this process on the host is in the host's /proc, which is still mounted.
-fn note_itself(folder: &Folder) -> io::Result<()> {
+fn write_process_file(folder: &LabDirectory) -> io::Result<()> {
     let link = std::fs::read_link("/proc/self")?;
     let pid = link.to_string_lossy().parse().map_err(io::Error::other)?;
     let started_ticks = cluster::agent::started_ticks(pid)?
@@ -81,7 +81,7 @@ fn note_itself(folder: &Folder) -> io::Result<()> {
 
 /// Switches, BMCs and similar devices are hardware, independent of the load of the host. Where
 /// real-time scheduling is not allowed they share its load.
-fn command_in_front(folder: &Folder) -> Command {
+fn command_in_front(folder: &LabDirectory) -> Command {
     let allowed = Command::new("chrt")
         .args(["-r", "2", "true"])
         .stdin(Stdio::null())

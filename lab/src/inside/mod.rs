@@ -21,7 +21,7 @@ use std::process::ExitCode;
 use cluster::process::{Invocation, run};
 use units::chain;
 
-use crate::place::Folder;
+use crate::directory::LabDirectory;
 
 pub(crate) use boot::{CLIENT, WITNESS};
 pub(crate) use root::is_possible;
@@ -41,7 +41,7 @@ pub fn main(words: &[String]) -> ExitCode {
         ["chassis", folder, head, words @ ..] => chassis::run(&at(folder), head, words),
         ["systemctl", words @ ..] => systemctl::run(words),
         ["pdu", folder, name] => pdu::run(&at(folder), name),
-        ["outlets", folder, name] => pdu::answer(&at(folder), name),
+        ["outlets", folder, name] => pdu::respond(&at(folder), name),
         _ => Err(io::Error::other("no such part of a lab")),
     };
     match done {
@@ -53,8 +53,8 @@ pub fn main(words: &[String]) -> ExitCode {
     }
 }
 
-fn at(folder: &str) -> Folder {
-    Folder::at(PathBuf::from(folder))
+fn at(folder: &str) -> LabDirectory {
+    LabDirectory::at(PathBuf::from(folder))
 }
 
 /// Names the step that failed.

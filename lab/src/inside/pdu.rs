@@ -1,5 +1,5 @@
 //! A power distribution unit: stock `snmpd` in a network namespace of its own, which delegates the subtree of switched
-//! outlets to [`answer`]. It is of the type that `fence_apc_snmp` calls "APC rPDU" (PowerNet-MIB, rPDUOutletControl and
+//! outlets to [`respond`]. It is of the type that `fence_apc_snmp` calls "APC rPDU" (PowerNet-MIB, rPDUOutletControl and
 //! rPDUOutletStatus).
 
 use std::collections::BTreeSet;
@@ -10,9 +10,9 @@ use std::process::{Command, ExitCode, Stdio};
 use appliance::{Appliance, Pdu};
 
 use super::{COMMAND, root, step, switch, unit};
+use crate::directory::{LabDirectory, Setup};
 use crate::fabric::{Port, outlets, single_port};
-use crate::place::{Folder, Setup};
-use crate::wire::{Order, give};
+use crate::wire::{Order, send_order};
 
 /// Its one interface.
 const INTERFACE: &str = "pdu0";
@@ -47,14 +47,14 @@ pub fn device(name: &str) -> String {
 }
 
 /// Becomes the SNMP agent.
-pub fn run(folder: &Folder, name: &str) -> io::Result<ExitCode> {
+pub fn run(folder: &LabDirectory, name: &str) -> io::Result<ExitCode> {
     let appliance = Setup::load(folder)?.appliance()?;
     let pdu = appliance.pdus.get(name);
     let pdu = pdu.ok_or_else(|| io::Error::other("there is no such unit"))?;
     let own = folder.device(&device(name));
     let conf = own.join("snmpd.conf");
     std::fs::write(&conf, snmpd_conf(folder, name, pdu))?;
-    let _told_no_more = unit::greet()?;
+    let _told_no_more = unit::handshake()?;
     root::build_for_device()?;
     switch::configure(&ports(&appliance, name))?;
     unit::is_up()?;
@@ -80,7 +80,7 @@ pub fn run(folder: &Folder, name: &str) -> io::Result<ExitCode> {
     Err(error).map_err(step("run snmpd"))
 }
 
-fn snmpd_conf(folder: &Folder, name: &str, pdu: &Pdu) -> String {
+fn snmpd_conf(folder: &LabDirectory, name: &str, pdu: &Pdu) -> String {
     let community = pdu
         .parameters
         .get("community")
@@ -131,11 +131,11 @@ fn variables(appliance: &Appliance, name: &str) -> Vec<Variable> {
 }
 
 /// Serves snmpd's requests until it terminates (snmpd.conf(5), pass_persist).
-pub fn answer(folder: &Folder, name: &str) -> io::Result<ExitCode> {
+pub fn respond(folder: &LabDirectory, name: &str) -> io::Result<ExitCode> {
     let appliance = Setup::load(folder)?.appliance()?;
     let variables = variables(&appliance, name);
     let is_off = |outlet: &str| -> io::Result<bool> {
-        let state = give(&folder.control(), &Order::Tell)?.map_err(io::Error::other)?;
+        let state = send_order(&folder.control(), &Order::Tell)?.map_err(io::Error::other)?;
         Ok(state
             .outlets_off
             .contains(&(name.to_owned(), outlet.to_owned())))
@@ -143,7 +143,7 @@ pub fn answer(folder: &Folder, name: &str) -> io::Result<ExitCode> {
     let set = |outlet: &str, on| {
         let (pdu, outlet) = (name.to_owned(), outlet.to_owned());
         let order = Order::Outlet { pdu, outlet, on };
-        give(&folder.control(), &order)?.map_err(io::Error::other)
+        send_order(&folder.control(), &order)?.map_err(io::Error::other)
     };
     let mut lines = io::stdin().lock().lines();
     let mut next = || lines.next().transpose();

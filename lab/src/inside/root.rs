@@ -16,9 +16,9 @@ use rustix::mount::{MountFlags, mount, mount_bind, mount_bind_recursive};
 
 use super::{COMMAND, must, ssh, step, systemctl};
 use crate::clock;
-use crate::place::{
-    AGENT_PROGRAM_IN_MACHINE, Folder, PROGRAM_IN_MACHINE, SHARED_IN_MACHINE, SYSTEMCTL_IN_MACHINE,
-    Setup, WITNESS_PROGRAM_IN_MACHINE,
+use crate::directory::{
+    AGENT_PROGRAM_IN_NODE, LabDirectory, PROGRAM_IN_NODE, SHARED_IN_NODE, SYSTEMCTL_IN_NODE, Setup,
+    WITNESS_PROGRAM_IN_NODE,
 };
 
 /// Directories of the root that a node always has for itself.
@@ -72,7 +72,7 @@ fn top(path: &Path) -> Option<String> {
 }
 
 /// Creates the state of a node that survives a power-off: `/etc` and `/var`.
-pub fn prepare(folder: &Folder, setup: &Setup, name: &str) -> io::Result<()> {
+pub fn prepare(folder: &LabDirectory, setup: &Setup, name: &str) -> io::Result<()> {
     let own = folder.machine(name);
     let (etc, var) = (own.join("etc"), own.join("var"));
     fs::create_dir_all(&own)?;
@@ -225,14 +225,14 @@ impl Stage {
     }
 
     /// Shows the file `source` at `path`.
-    fn show_file(&mut self, source: &Path, path: &Path) -> io::Result<()> {
+    fn bind_file(&mut self, source: &Path, path: &Path) -> io::Result<()> {
         let place = self.place(path)?;
         File::create(&place)?;
         Ok(mount_bind(source, &place)?)
     }
 
     /// Shows the directory `source` at `path`.
-    fn show_folder(&mut self, source: &Path, path: &Path) -> io::Result<()> {
+    fn bind_directory(&mut self, source: &Path, path: &Path) -> io::Result<()> {
         let place = self.place(path)?;
         fs::create_dir_all(&place)?;
         Ok(mount_bind_recursive(source, &place)?)
@@ -252,7 +252,7 @@ impl Stage {
 
 /// Mounts all private directories of a head or a witness. `disks` are paths on the node with the
 /// files behind them.
-pub fn build(folder: &Folder, name: &str, disks: &[(PathBuf, PathBuf)]) -> io::Result<()> {
+pub fn build(folder: &LabDirectory, name: &str, disks: &[(PathBuf, PathBuf)]) -> io::Result<()> {
     let own = folder.machine(name);
     let mut stage = Stage {
         own: own.clone(),
@@ -265,20 +265,20 @@ pub fn build(folder: &Folder, name: &str, disks: &[(PathBuf, PathBuf)]) -> io::R
     }
     let packages = Path::new("/var/lib/dpkg");
     if packages.is_dir() {
-        stage.show_folder(packages, packages)?;
+        stage.bind_directory(packages, packages)?;
         // The handle on /var was taken before that.
         stage.put(&own.join("var"), "/var")?;
     }
     run(&mut stage, folder)?;
     if folder.clock(name).exists() {
-        let library = Path::new(clock::LIBRARY_IN_MACHINE);
-        stage.show_file(&folder.clock_library(), library)?;
-        stage.show_file(&folder.clock(name), Path::new(clock::CLOCK_IN_MACHINE))?;
+        let library = Path::new(clock::LIBRARY_IN_NODE);
+        stage.bind_file(&folder.clock_library(), library)?;
+        stage.bind_file(&folder.clock(name), Path::new(clock::CLOCK_IN_NODE))?;
     }
     devices(&mut stage)?;
     for (path, file) in disks {
         stage
-            .show_file(file, path)
+            .bind_file(file, path)
             .map_err(step(format!("show {}", path.display())))?;
     }
     agents(&mut stage)?;
@@ -309,7 +309,7 @@ fn kernel(has_own_processes: bool) -> io::Result<()> {
     Ok(mount("sysfs", "/sys", "sysfs", MountFlags::empty(), None)?)
 }
 
-fn run(stage: &mut Stage, folder: &Folder) -> io::Result<()> {
+fn run(stage: &mut Stage, folder: &LabDirectory) -> io::Result<()> {
     let run = stage.memory("run", "755")?;
     for (name, mode) in [
         ("lock", 0o1777),
@@ -319,22 +319,22 @@ fn run(stage: &mut Stage, folder: &Folder) -> io::Result<()> {
         fs::create_dir(run.join(name))?;
         fs::set_permissions(run.join(name), Permissions::from_mode(mode))?;
     }
-    stage.show_file(&folder.program(), Path::new(PROGRAM_IN_MACHINE))?;
+    stage.bind_file(&folder.program(), Path::new(PROGRAM_IN_NODE))?;
     for (program, place) in [
-        (folder.agent_program(), AGENT_PROGRAM_IN_MACHINE),
-        (folder.witness_program(), WITNESS_PROGRAM_IN_MACHINE),
+        (folder.agent_binary(), AGENT_PROGRAM_IN_NODE),
+        (folder.witness_binary(), WITNESS_PROGRAM_IN_NODE),
     ] {
         if program.exists() {
-            stage.show_file(&program, Path::new(place))?;
+            stage.bind_file(&program, Path::new(place))?;
         }
     }
-    let systemctl = stage.place(Path::new(SYSTEMCTL_IN_MACHINE))?;
+    let systemctl = stage.place(Path::new(SYSTEMCTL_IN_NODE))?;
     fs::write(
         &systemctl,
-        format!("#!/bin/sh\nexec {PROGRAM_IN_MACHINE} {COMMAND} systemctl \"$@\"\n"),
+        format!("#!/bin/sh\nexec {PROGRAM_IN_NODE} {COMMAND} systemctl \"$@\"\n"),
     )?;
     fs::set_permissions(&systemctl, Permissions::from_mode(0o755))?;
-    stage.show_folder(&folder.shared(), Path::new(SHARED_IN_MACHINE))
+    stage.bind_directory(&folder.shared(), Path::new(SHARED_IN_NODE))
 }
 
 fn devices(stage: &mut Stage) -> io::Result<()> {
@@ -342,7 +342,7 @@ fn devices(stage: &mut Stage) -> io::Result<()> {
     for name in DEVICES {
         let device = Path::new("/dev").join(name);
         if device.exists() {
-            stage.show_file(&device, &device)?;
+            stage.bind_file(&device, &device)?;
         }
     }
     for name in ["pts", "shm"] {
@@ -386,7 +386,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_put_only_where_nothing_of_this_machine_is_touched() {
+    fn files_are_created_only_outside_host_paths() {
         for good in [
             "/dev/disk/by-id/scsi-1",
             "/etc/bulkhead/secrets/bmc",

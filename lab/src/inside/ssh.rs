@@ -9,7 +9,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use super::must;
-use crate::place::{Folder, PATH_IN_MACHINE};
+use crate::directory::{LabDirectory, PATH_IN_NODE};
 
 /// The server's unit, as Debian calls it.
 pub const UNIT: &str = "ssh.service";
@@ -24,7 +24,7 @@ const HOME: &str = "var/lib/root";
 const COMMAND: &str = "var/lib/root/command";
 
 /// Creates the key of the lab.
-pub fn make_key(folder: &Folder) -> io::Result<()> {
+pub fn create_key(folder: &LabDirectory) -> io::Result<()> {
     let key = folder.ssh_key();
     let words = ["-q", "-t", "ed25519", "-N", "", "-C", "lab", "-f"];
     let path = key.to_string_lossy();
@@ -33,7 +33,7 @@ pub fn make_key(folder: &Folder) -> io::Result<()> {
 }
 
 /// Authorizes the head with the files below `own` at the remaining heads, and these on the head.
-pub fn prepare(folder: &Folder, own: &Path) -> io::Result<()> {
+pub fn prepare(folder: &LabDirectory, own: &Path) -> io::Result<()> {
     let passwd = own.join("etc/passwd");
     let known = fs::read_to_string(&passwd)?;
     fs::write(&passwd, with_home(&known, &format!("/{HOME}")))?;
@@ -44,7 +44,7 @@ pub fn prepare(folder: &Folder, own: &Path) -> io::Result<()> {
     }
     let public = fs::read_to_string(folder.ssh_key().with_extension("pub"))?;
     let command = format!(
-        "#!/bin/sh\nPATH={PATH_IN_MACHINE}\nexport PATH\nexec sh -c \"$SSH_ORIGINAL_COMMAND\"\n"
+        "#!/bin/sh\nPATH={PATH_IN_NODE}\nexport PATH\nexec sh -c \"$SSH_ORIGINAL_COMMAND\"\n"
     );
     let files = [
         (
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn root_alone_moves_house() {
+    fn only_home_of_root_is_replaced() {
         let before = "root:x:0:0:root:/root:/bin/bash\nbin:x:2:2:bin:/bin:/usr/sbin/nologin\n";
         let after = "root:x:0:0:root:/home/r:/bin/bash\nbin:x:2:2:bin:/bin:/usr/sbin/nologin\n";
         assert_eq!(with_home(before, "/home/r"), after);

@@ -14,16 +14,16 @@ use units::{HeadName, NetworkName};
 use super::switch::{self, Plug};
 use super::unit::{Kind, Unit};
 use super::{bmc, boot, chain, pdu, root, step, witness};
+use crate::directory::{LabDirectory, Setup};
 use crate::fabric::{self, Port};
 use crate::memory::MemoryGroup;
-use crate::place::{Folder, Setup};
 use crate::power::Power;
-use crate::wire::{Answer, HeadState, Impairment, Order, State, read_line};
+use crate::wire::{HeadState, Impairment, Order, Response, State, read_line};
 
 /// The message that `lab up` expects.
 pub const READY: &str = "ready";
 /// Options of unshare(1) for a node.
-const MACHINE: &[&str] = &["--net", "--mount", "--pid", "--uts", "--ipc"];
+const NODE_NAMESPACES: &[&str] = &["--net", "--mount", "--pid", "--uts", "--ipc"];
 /// The same for a device; its processes are those of the supervisor.
 const DEVICE: &[&str] = &["--net", "--mount"];
 /// Time limit for the processes of a head to stop: a process in a disk request stops after that
@@ -50,7 +50,7 @@ struct Device {
 
 /// The state of the lab.
 struct Supervisor {
-    folder: Folder,
+    folder: LabDirectory,
     appliance: Appliance,
     heads: BTreeMap<HeadName, Mutex<Head>>,
     bmcs: BTreeMap<HeadName, Device>,
@@ -60,7 +60,7 @@ struct Supervisor {
 }
 
 /// Builds the lab and carries out orders until it is stopped.
-pub fn run(folder: &Folder) -> io::Result<ExitCode> {
+pub fn run(folder: &LabDirectory) -> io::Result<ExitCode> {
     let setup = Setup::load(folder)?;
     let supervisor = Arc::new(Supervisor::build(folder, &setup)?);
     let listener = UnixListener::bind(folder.control()).map_err(step("listen for orders"))?;
@@ -83,7 +83,7 @@ pub fn run(folder: &Folder) -> io::Result<ExitCode> {
 }
 
 impl Supervisor {
-    fn build(folder: &Folder, setup: &Setup) -> io::Result<Self> {
+    fn build(folder: &LabDirectory, setup: &Setup) -> io::Result<Self> {
         let appliance = setup.appliance()?;
         switch::make(&appliance).map_err(step("make the switches"))?;
         let mut heads = BTreeMap::new();
@@ -108,11 +108,11 @@ impl Supervisor {
         supervisor.add_bmcs()?;
         supervisor.add_pdus()?;
         let client = fabric::client_ports(&supervisor.appliance);
-        supervisor.add_machine(boot::CLIENT, Plug::CLIENT, &client)?;
+        supervisor.add_node(boot::CLIENT, Plug::CLIENT, &client)?;
         if !witness::addresses(&supervisor.appliance).is_empty() {
             root::prepare(folder, setup, boot::WITNESS).map_err(step("prepare the witness"))?;
             let ports = witness::ports(&supervisor.appliance);
-            supervisor.add_machine(boot::WITNESS, Plug::WITNESS, &ports)?;
+            supervisor.add_node(boot::WITNESS, Plug::WITNESS, &ports)?;
         }
         Ok(supervisor)
     }
@@ -171,14 +171,14 @@ impl Supervisor {
         let path = self.folder.path().to_string_lossy();
         let kind = Kind {
             words: &["machine", &path, name],
-            namespaces: MACHINE,
+            namespaces: NODE_NAMESPACES,
             console: own.join("console.log"),
             in_front: false,
         };
         Unit::start(&self.folder, &self.appliance, &kind, plug, ports).map_err(step(name))
     }
 
-    fn add_machine(&mut self, name: &str, plug: Plug, ports: &[Port]) -> io::Result<()> {
+    fn add_node(&mut self, name: &str, plug: Plug, ports: &[Port]) -> io::Result<()> {
         let unit = self.machine(name, plug, ports)?;
         self.others.insert(name.to_owned(), unit);
         Ok(())
@@ -187,12 +187,12 @@ impl Supervisor {
     fn serve(&self, mut stream: &UnixStream) -> io::Result<()> {
         let order: Order = read_line(stream)?;
         let (begun, told) = (Instant::now(), order.clone());
-        let done = self.obey(order);
+        let done = self.execute(order);
         if told != Order::Tell {
             let took_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
             tracing::info!(order = ?told, took_ms, ?done, "ordered");
         }
-        let answer: Answer = match done {
+        let answer: Response = match done {
             Ok(()) => Ok(self.state()),
             Err(error) => Err(chain(&error)),
         };
@@ -201,7 +201,7 @@ impl Supervisor {
         stream.write_all(&line)
     }
 
-    fn obey(&self, order: Order) -> io::Result<()> {
+    fn execute(&self, order: Order) -> io::Result<()> {
         match order {
             Order::Tell => Ok(()),
             Order::Power { head, to, by_bmc } => {
@@ -267,7 +267,7 @@ impl Supervisor {
         let mut head = self.head(name)?;
         if to != Power::On {
             head.switch_off()?;
-            self.note_power(name, false)?;
+            self.record_power(name, false)?;
         }
         if to != Power::Off && !head.state.powered {
             if !self.has_power_at_outlets(name) {
@@ -290,17 +290,17 @@ impl Supervisor {
         switch::set_carrier(head.plug, &head.ports, false, |one| cut.contains(one))?;
         let impaired = &head.state.impaired;
         switch::impair(head.plug, &head.ports, |one| impaired.get(one).copied())?;
-        unit.tell(boot::START_UNITS)?;
+        unit.send(boot::START_UNITS)?;
         head.state.first_pid = Some(unit.pid);
         head.state.powered = true;
         head.state.boots += 1;
         head.unit = Some(unit);
-        self.note_power(name, true)
+        self.record_power(name, true)
     }
 
-    fn note_power(&self, name: &HeadName, powered: bool) -> io::Result<()> {
+    fn record_power(&self, name: &HeadName, powered: bool) -> io::Result<()> {
         match self.bmcs.contains_key(name) {
-            true => bmc::note_power(&self.folder, name, powered),
+            true => bmc::record_power(&self.folder, name, powered),
             false => Ok(()),
         }
     }

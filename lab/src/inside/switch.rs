@@ -131,7 +131,7 @@ pub fn impair(
             continue;
         };
         let outer = plug.outer(index);
-        let words = impair_words(&outer, wanted);
+        let words = impair_arguments(&outer, wanted);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         match (must("tc", &words, ""), wanted.is_none()) {
             (Ok(_), _) => {}
@@ -148,7 +148,7 @@ pub fn impair(
 }
 
 /// Words for tc(8).
-fn impair_words(outer: &str, wanted: Impairment) -> Vec<String> {
+fn impair_arguments(outer: &str, wanted: Impairment) -> Vec<String> {
     let words = match wanted.is_none() {
         true => format!("qdisc del dev {outer} root"),
         false => format!(
@@ -182,13 +182,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cable_is_made_slow_and_lossy_and_good_again() {
+    fn cable_delay_and_loss_are_set_and_cleared() {
         let words = |delay_us, loss_percent| {
             let wanted = Impairment {
                 delay_us,
                 loss_percent,
             };
-            impair_words(&Plug::head(2).outer(1), wanted).join(" ")
+            impair_arguments(&Plug::head(2).outer(1), wanted).join(" ")
         };
         assert_eq!(
             words(500, 2),

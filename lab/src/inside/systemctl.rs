@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use super::boot::{Service, Services};
 use super::{ssh, step};
-use crate::place::Setup;
+use crate::directory::Setup;
 
 /// The socket of the first process.
 const SOCKET: &str = "/run/lab/units.sock";
 /// Longest question, in bytes.
-const QUESTION_BYTES_MAX: u64 = 4_096;
+const REQUEST_BYTES_MAX: u64 = 4_096;
 /// How long a unit may take to stop, as systemd has it.
 const STOP_TIME_LIMIT: Duration = Duration::from_secs(90);
 /// Units that are started at boot are listed here, as with systemd.
@@ -130,7 +130,7 @@ impl Units {
                 let units = answering.clone();
                 std::thread::spawn(move || {
                     // A client that has disconnected does not need the reply.
-                    let _ = units.answer(&stream);
+                    let _ = units.respond(&stream);
                 });
             }
         });
@@ -170,9 +170,9 @@ impl Units {
         });
     }
 
-    fn answer(&self, mut stream: &UnixStream) -> io::Result<()> {
+    fn respond(&self, mut stream: &UnixStream) -> io::Result<()> {
         let mut line = String::new();
-        BufReader::new(stream.take(QUESTION_BYTES_MAX)).read_line(&mut line)?;
+        BufReader::new(stream.take(REQUEST_BYTES_MAX)).read_line(&mut line)?;
         let (verb, name) = line.trim().split_once(' ').unwrap_or_default();
         let unit = self.find(name);
         let is_so = match (verb, unit) {
@@ -191,7 +191,7 @@ impl Units {
     }
 }
 
-fn ask(verb: &str, name: &str) -> io::Result<bool> {
+fn send_request(verb: &str, name: &str) -> io::Result<bool> {
     let mut stream = UnixStream::connect(SOCKET)?;
     stream.write_all(format!("{verb} {name}\n").as_bytes())?;
     let mut answer = String::new();
@@ -215,21 +215,21 @@ pub fn run(words: &[&str]) -> io::Result<ExitCode> {
         let place = wants(Path::new("/"), &name);
         let is_so = match verb {
             "is-enabled" => place.is_symlink(),
-            "is-active" | "start" | "stop" | "cat" => ask(verb, &name)?,
-            "restart" => ask("stop", &name)? && ask("start", &name)?,
+            "is-active" | "start" | "stop" | "cat" => send_request(verb, &name)?,
+            "restart" => send_request("stop", &name)? && send_request("start", &name)?,
             "enable" => {
-                let is_known = ask("cat", &name)?;
+                let is_known = send_request("cat", &name)?;
                 if is_known && !place.is_symlink() {
                     std::fs::create_dir_all(place.parent().unwrap_or(Path::new("/")))?;
                     symlink(Path::new("/lib/systemd/system").join(&name), &place)?;
                 }
-                is_known && (!is_now || ask("start", &name)?)
+                is_known && (!is_now || send_request("start", &name)?)
             }
             "disable" => {
                 if place.is_symlink() {
                     std::fs::remove_file(&place)?;
                 }
-                !is_now || ask("stop", &name)?
+                !is_now || send_request("stop", &name)?
             }
             other => {
                 let message = format!("a head of the lab has no systemd, and no {other}");

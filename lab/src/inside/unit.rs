@@ -11,8 +11,8 @@ use appliance::Appliance;
 
 use super::switch::{self, Plug};
 use super::{COMMAND, step};
+use crate::directory::LabDirectory;
 use crate::fabric::Port;
-use crate::place::Folder;
 
 /// The message to a unit when its cables are plugged in.
 const PLUGGED: &str = "plugged";
@@ -44,7 +44,7 @@ pub struct Unit {
 impl Unit {
     /// Starts a unit and plugs it in.
     pub fn start(
-        folder: &Folder,
+        folder: &LabDirectory,
         appliance: &Appliance,
         kind: &Kind<'_>,
         plug: Plug,
@@ -83,16 +83,16 @@ impl Unit {
             stdin,
             stdout: BufReader::new(stdout),
         };
-        unit.pid = unit.hear()?.parse().map_err(io::Error::other)?;
+        unit.pid = unit.receive()?.parse().map_err(io::Error::other)?;
         switch::plug(appliance, plug, ports, unit.pid)?;
-        unit.tell(PLUGGED)?;
-        match unit.hear()?.as_str() {
+        unit.send(PLUGGED)?;
+        match unit.receive()?.as_str() {
             UP => Ok(unit),
             other => Err(io::Error::other(format!("a unit sent {other:?}"))),
         }
     }
 
-    fn hear(&mut self) -> io::Result<String> {
+    fn receive(&mut self) -> io::Result<String> {
         let mut line = String::new();
         match self.stdout.read_line(&mut line)? {
             0 => Err(io::Error::other(
@@ -103,7 +103,7 @@ impl Unit {
     }
 
     /// Sends a message to the first process.
-    pub fn tell(&mut self, word: &str) -> io::Result<()> {
+    pub fn send(&mut self, word: &str) -> io::Result<()> {
         self.stdin.write_all(format!("{word}\n").as_bytes())
     }
 
@@ -123,7 +123,7 @@ impl Unit {
 
 /// The first steps of the first process of a unit. Afterwards its cables are plugged in. Returns
 /// the stream for further messages.
-pub fn greet() -> io::Result<BufReader<io::Stdin>> {
+pub fn handshake() -> io::Result<BufReader<io::Stdin>> {
     // /proc is still that of the lab.
     let own = std::fs::read_link("/proc/self")?;
     println_to_stdout(&own.to_string_lossy())?;

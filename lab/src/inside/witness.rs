@@ -46,7 +46,12 @@ pub fn ports(appliance: &Appliance) -> Vec<Port> {
 pub fn start(services: &Services, appliance: &Appliance) {
     let voting = of(appliance).map(|witness| ("qnetd", qnetd(witness)));
     let remembering = appliance.witness.as_ref();
-    let remembering = remembering.map(|witness| ("bulkhead-witness", remember(appliance, witness)));
+    let remembering = remembering.map(|witness| {
+        (
+            "bulkhead-witness",
+            leg_witness_configuration(appliance, witness),
+        )
+    });
     for (name, script) in voting.into_iter().chain(remembering) {
         services.start(Service {
             name: name.to_owned(),
@@ -67,7 +72,7 @@ fn qnetd(witness: &Witness) -> String {
     )
 }
 
-fn remember(appliance: &Appliance, witness: &LegWitness) -> String {
+fn leg_witness_configuration(appliance: &Appliance, witness: &LegWitness) -> String {
     let listen = witness.addresses.iter();
     let listen = listen.map(|one| format!(" --listen {}", SocketAddr::new(*one, witness.port)));
     let heads = appliance.heads.values();
@@ -92,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn one_machine_votes_and_remembers_at_all_addresses() {
+    fn one_host_votes_and_stores_records_at_all_addresses() {
         let mut appliance = example();
         assert_eq!(ports(&appliance).len(), 1);
         let more: [IpAddr; 2] =
@@ -106,7 +111,7 @@ mod tests {
             .collect();
         assert_eq!(counts, [("net0", 1), ("net1", 2)]);
         let witness = appliance.witness.as_ref().expect("there");
-        let script = remember(&appliance, witness);
+        let script = leg_witness_configuration(&appliance, witness);
         let part = "serve --number 3 --listen 10.77.9.31:7071 --listen 10.77.3.31:7071";
         assert!(script.contains(part), "{script}");
         assert!(script.contains(" --head 2=2a2a"), "{script}");

@@ -51,8 +51,8 @@ impl LegPool for LegsOfPool {
         }))
     }
 
-    fn are_there(&self) -> Result<(), Failure> {
-        on_record::are_there(self)
+    fn are_present(&self) -> Result<(), Failure> {
+        on_record::are_present(self)
     }
 
     fn begin_record(&self, candidate: &Candidate) -> Result<Box<dyn NewRecord>, Failure> {

@@ -19,13 +19,13 @@ use crate::multi_head;
 /// Legs that are connected for reading.
 struct Connected {
     multi_head: Arc<MultiHead>,
-    _folder: Folder,
+    _folder: TemporaryDirectory,
 }
 
 /// Temporary directory for the names of the legs.
-struct Folder(PathBuf);
+struct TemporaryDirectory(PathBuf);
 
-impl Drop for Folder {
+impl Drop for TemporaryDirectory {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -41,11 +41,11 @@ pub(crate) fn connect(
     let (file, identity) = multi_head::read(config)?;
     let legs = legs_of(&file, pool, heads)?;
     let folder = format!("inspect-{}", std::process::id());
-    let folder = Folder(directories.run.join(folder));
-    let multi_head = MultiHead::to_look(file.clone(), Arc::new(identity), pool, &folder.0);
+    let folder = TemporaryDirectory(directories.run.join(folder));
+    let multi_head = MultiHead::for_inspection(file.clone(), Arc::new(identity), pool, &folder.0);
     let multi_head = multi_head.ok_or_else(|| multi_head::names_no_pool(&file, pool, config))?;
     for leg in legs {
-        multi_head.look_at(leg).map_err(|why| {
+        multi_head.inspect(leg).map_err(|why| {
             let message = format!("{}: {why}", file.disk_name(leg));
             Failure::new(FailureKind::Unavailable, message).advise(
                 "start bulkhead-leg-server on that head; if the pool is served there, use its server instead",

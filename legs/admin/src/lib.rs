@@ -1,10 +1,10 @@
-//! The administrator's interface to legs: commands, views and advice. [`Wing`] implements the interface `leg-door` with
+//! The administrator's interface to legs: commands, views and advice. [`EntryPoint`] implements the interface `leg-door` with
 //! the coordinator (`legs`) and the legs of OpenZFS (`leg-zfs`).
 
 #![forbid(unsafe_code)]
 
+mod discard_record;
 mod door;
-mod forget;
 mod inspect;
 mod multi_head;
 mod named;
@@ -23,9 +23,9 @@ use self::multi_head::LegsOfPool;
 
 /// The entry point.
 #[derive(Clone, Copy, Debug)]
-pub struct Wing;
+pub struct EntryPoint;
 
-impl Legs for Wing {
+impl Legs for EntryPoint {
     fn pool(
         &self,
         directories: &Directories,
@@ -39,7 +39,7 @@ impl Legs for Wing {
         named::of_legs(pool, path)
     }
 
-    fn place_of(
+    fn path_of(
         &self,
         directories: &Directories,
         pool: &PoolName,
@@ -49,7 +49,7 @@ impl Legs for Wing {
         named::of_leg(directories, pool, leg, path)
     }
 
-    fn may_forget(
+    fn may_discard(
         &self,
         directories: &Directories,
         pool: &PoolName,
@@ -57,7 +57,8 @@ impl Legs for Wing {
         configuration: Configuration<'_>,
         may_be_stale: bool,
     ) -> Result<Option<Held>, Failure> {
-        let held = forget::may_forget(directories, pool, number, configuration, may_be_stale)?;
+        let held =
+            discard_record::may_discard(directories, pool, number, configuration, may_be_stale)?;
         Ok(held.map(|store| Box::new(store) as Held))
     }
 
@@ -75,7 +76,7 @@ impl Legs for Wing {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_door_names_the_default_configuration() {
+    fn control_interface_names_default_configuration() {
         assert_eq!(leg_door::DEFAULT_PATH, legs_config::DEFAULT_PATH);
     }
 }

@@ -16,8 +16,8 @@ use control::{Failure, FailureKind};
 use engine::pool::{Candidate, CandidateState, Claims, ImportOptions, PreviousOwner, SafeToOwn};
 use engine::{Engine, Pool};
 use leg_door::{Claim, Directories, LegRequest, LegStatus};
-use leg_record::{DiskId, MemberId, Memory};
-use leg_zfs::multi_head::{MultiHead, MultiHeadSide, PATIENT_CONNECT_WAIT};
+use leg_record::{DiskId, MemberId, MemberState};
+use leg_zfs::multi_head::{LONG_CONNECT_WAIT, MultiHead, MultiHeadSide};
 use legs::{Bootstrap, Inbox, Legs, Members, Network, Options, Proof, Reporter, Viewer};
 use legs_config::{Kind, LegsFile};
 use members::Peer;
@@ -27,7 +27,7 @@ use crate::requests::{self, Judged};
 use crate::view;
 
 /// Time-out of a command until a change of a leg is on record.
-const WORD_WAIT: Duration = Duration::from_secs(10);
+const CONFIRMATION_WAIT: Duration = Duration::from_secs(10);
 
 /// The legs of one pool, and the members of its record.
 pub struct LegsOfPool {
@@ -132,14 +132,14 @@ impl LegsOfPool {
     pub fn status(&self, viewer: &Viewer, reporter: &Reporter) -> LegStatus {
         let shown = viewer.shown();
         if !shown.differing.is_empty() {
-            self.see_whether_file_follows(viewer, reporter);
+            self.check_file_follows(viewer, reporter);
         }
         let (file, name) = (self.multi_head.file(), &self.pool);
         let device = |disk| self.multi_head.place(disk).to_string_lossy().into_owned();
         LegStatus {
             advice: requests::advice((&file, &self.path), name, &shown),
             do_writes_wait: view::do_writes_wait(&shown),
-            is_one_out: view::is_one_out(&shown),
+            is_leg_excluded: view::is_leg_excluded(&shown),
             view: view::view(&file, &file.pools[name], &shown, device),
         }
     }
@@ -161,8 +161,8 @@ impl LegsOfPool {
             requests::judge(request, &shown, disk, name, &known)?,
         ) {
             (_, Judged::Done(why)) => Ok(Done::already(why)),
-            (LegRequest::TakeBack, Judged::ToDo) => {
-                reporter.take_back(disk);
+            (LegRequest::Readmit, Judged::ToDo) => {
+                reporter.readmit(disk);
                 Ok(Done::changed(format!(
                     "leg {known} is tried again now: it is resilvered as soon as its head responds"
                 )))
@@ -190,7 +190,7 @@ impl LegsOfPool {
         (beside, new): (DiskId, &str),
         may_overwrite: bool,
     ) -> Result<Answer, Failure> {
-        self.learn_leg(new, reporter);
+        self.add_leg(new, reporter);
         let file = self.multi_head.file();
         let pool = &file.pools[&self.pool];
         let disk = requests::joining((&file, &self.path), pool, beside, new)?;
@@ -201,11 +201,11 @@ impl LegsOfPool {
         let mut network = self.network(Proof::None);
         network.configuration = file.digest(self.record()).unwrap_or_default();
         let names = self.names((*file).clone());
-        legs::see_new_disk(self.config(), network, disk, may_overwrite, names)
+        legs::inspect_new_disk(self.config(), network, disk, may_overwrite, names)
             .map_err(|error| self.unfit(&error))?;
         self.fits(&file, disk)?;
         give_up(viewer, reporter, disk, new)?;
-        reporter.take_back(disk);
+        reporter.readmit(disk);
         Ok(Done::changed(format!(
             "{new} joins the pool: all data is copied to it, and it counts when that is complete"
         )))
@@ -248,7 +248,7 @@ impl LegsOfPool {
         let mut network = self.network(Proof::None);
         network.configuration = read.digest(self.record()).unwrap_or_default();
         let names = self.names(read.clone());
-        legs::see_new_disk(self.config(), network, disk, may_overwrite, names)
+        legs::inspect_new_disk(self.config(), network, disk, may_overwrite, names)
             .map_err(|error| self.unfit(&error))?;
         self.fits(&read, disk)?;
         let side = self.side.get().expect("the pool is open");
@@ -256,8 +256,8 @@ impl LegsOfPool {
             .map_err(|why| Failure::new(FailureKind::Failed, why))?;
         self.is_spare(viewer, disk)?;
         // Otherwise the old disk is still in use, or its late failures would count for the new one.
-        side.take_out(disk);
-        let shown = viewer.wait_for(WORD_WAIT, |shown| requests::is_idle(shown, disk));
+        side.remove_device(disk);
+        let shown = viewer.wait_for(CONFIRMATION_WAIT, |shown| requests::is_idle(shown, disk));
         if !requests::is_idle(&shown, disk) {
             return Err(requests::unrecorded(&before));
         }
@@ -265,7 +265,7 @@ impl LegsOfPool {
         moved.map_err(Failure::of("create the names of legs"))?;
         self.has_read(read, reporter);
         give_up(viewer, reporter, disk, &after)?;
-        reporter.take_back(disk);
+        reporter.readmit(disk);
         Ok(Done::changed(format!(
             "{after} replaces {before}, which counts no more: the pool is copied to it in full"
         )))
@@ -323,7 +323,7 @@ impl LegsOfPool {
     /// # Errors
     ///
     /// No request can be sent.
-    pub fn survey(&self, number: u64) -> Result<BTreeMap<MemberId, Option<Memory>>, Failure> {
+    pub fn survey(&self, number: u64) -> Result<BTreeMap<MemberId, Option<MemberState>>, Failure> {
         let found = legs::survey(self.config().me, number, self.network(Proof::None));
         found.map_err(|error| self.refused(&error))
     }
@@ -345,7 +345,7 @@ impl LegsOfPool {
             })
         };
         Ok(match said {
-            PreviousOwner::IsStopped => Proof::Word,
+            PreviousOwner::IsStopped => Proof::Confirmation,
             PreviousOwner::HostIsStopped(name) => Proof::Stopped(head(name)?),
             PreviousOwner::HostIsOff(name) => Proof::Fenced(head(name)?),
             PreviousOwner::Unknown | PreviousOwner::IsWatched => Proof::None,
@@ -460,7 +460,7 @@ impl LegsOfPool {
                 continue;
             }
             self.multi_head.grant(disk, granted);
-            let connected = self.multi_head.connect(disk, PATIENT_CONNECT_WAIT, |_| {});
+            let connected = self.multi_head.connect(disk, LONG_CONNECT_WAIT, |_| {});
             connected.map_err(|why| {
                 let message = format!("{}: {why}", self.file.disk_name(disk));
                 Failure::new(FailureKind::Unavailable, message)
@@ -484,8 +484,8 @@ impl LegsOfPool {
         let mut config = self.config();
         let me = config.me;
         let disks = config.groups.iter().flat_map(|group| &group.lenders);
-        let coming = disks.filter(|(_, head)| **head != me);
-        let coming = coming.map(|(disk, head)| (*disk, *head)).collect();
+        let joining_member = disks.filter(|(_, head)| **head != me);
+        let joining_member = joining_member.map(|(disk, head)| (*disk, *head)).collect();
         for group in &mut config.groups {
             group.lenders.retain(|_, head| *head == me);
         }
@@ -501,7 +501,7 @@ impl LegsOfPool {
         }
         let names = self.names(self.file.clone());
         let network = self.network(Proof::None);
-        let bootstrap = Bootstrap::begin_again(config, network, coming, is_labelled, names)
+        let bootstrap = Bootstrap::start_again(config, network, joining_member, is_labelled, names)
             .map_err(|error| self.refused(&error))?;
         Ok(bootstrap)
     }
@@ -565,7 +565,9 @@ pub(crate) fn refused(pool: &PoolName, error: &legs::Failure) -> Failure {
 /// Puts on record that the data on a leg does not count. `known`: name of the leg.
 fn give_up(viewer: &Viewer, reporter: &Reporter, disk: DiskId, known: &str) -> Result<(), Failure> {
     reporter.discard(disk);
-    let shown = viewer.wait_for(WORD_WAIT, |shown| requests::is_given_up(shown, disk));
+    let shown = viewer.wait_for(CONFIRMATION_WAIT, |shown| {
+        requests::is_given_up(shown, disk)
+    });
     match requests::is_given_up(&shown, disk) {
         true => Ok(()),
         false => Err(requests::unrecorded(known)),
@@ -621,7 +623,7 @@ pub(crate) mod tests {
     use super::*;
 
     /// All files are in `folder`.
-    pub fn in_folder(folder: &Path) -> Directories {
+    pub fn in_directory(folder: &Path) -> Directories {
         Directories {
             run: folder.join("run"),
             state: folder.join("state"),

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pool_of_legs_says_how_it_is_served() {
+    fn pool_of_legs_reports_how_it_is_served() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("legs.toml");
         let tank: PoolName = "tank".parse().expect("a name");
@@ -72,7 +72,7 @@ mod tests {
         let failure = of_legs(&tank, &path).expect("it is named there");
         let advice = failure.advice.expect("what to do");
         assert!(advice.contains("pool-server tank --legs"), "{advice}");
-        let directories = crate::multi_head::tests::in_folder(folder.path());
+        let directories = crate::multi_head::tests::in_directory(folder.path());
         let none = folder.path().join("none.toml");
         let said = of_leg(&directories, &tank, "b:/y", &none).expect_err("there is none");
         assert!(said.message.contains("none.toml"), "{}", said.message);

@@ -41,7 +41,7 @@ fn refused(message: String, advice: String) -> Result<(), Failure> {
 }
 
 /// Checks that this head has the disks that the configuration names.
-pub(crate) fn are_there(legs: &LegsOfPool) -> Result<(), Failure> {
+pub(crate) fn are_present(legs: &LegsOfPool) -> Result<(), Failure> {
     let own = legs.own_paths();
     match own.iter().find(|path| !path.exists()) {
         None => Ok(()),
@@ -204,7 +204,7 @@ mod tests {
         let path = folder.join("legs.toml");
         std::fs::write(&path, file.render()).expect("written");
         LegsOfPool::read(
-            &crate::multi_head::tests::in_folder(folder),
+            &crate::multi_head::tests::in_directory(folder),
             &"tank".parse().expect("a name"),
             &path,
         )
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_pool_of_single_disks_that_are_all_named_is_put_on_record() {
+    fn only_pool_of_named_single_disks_is_recorded() {
         let folder = tempfile::tempdir().expect("a folder");
         let judged = |groups: &[&[&str]], named: &[&str]| {
             let failure = consists_of(&pool(groups), &legs(folder.path(), named)).err();
@@ -232,11 +232,11 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_this_head_has_not_is_told_with_its_line() {
+    fn disk_missing_on_this_head_is_reported_with_line() {
         let folder = tempfile::tempdir().expect("a folder");
         let absent = folder.path().join("absent");
         let named = legs(folder.path(), &[absent.to_str().expect("UTF-8")]);
-        let said = are_there(&named).expect_err("refused").message;
+        let said = are_present(&named).expect_err("refused").message;
         let file = folder.path().join("legs.toml");
         let text = std::fs::read_to_string(&file).expect("written");
         let line = text.lines().position(|line| line.contains("/absent"));
@@ -248,6 +248,6 @@ mod tests {
         );
         assert!(said.contains(&place), "{said}");
         std::fs::write(&absent, []).expect("made");
-        assert_eq!(are_there(&named), Ok(()));
+        assert_eq!(are_present(&named), Ok(()));
     }
 }

@@ -7,8 +7,8 @@ use control::calendar::utc;
 use control::{Advice, Failure, FailureKind, Severity};
 use leg_door::LegRequest;
 use leg_record::{Config, DiskId, MemberId, Membership, Record};
-use leg_zfs::side::IS_ANOTHER_LEG;
-use legs::{Shown, Stage, Unheard};
+use leg_zfs::side::DIFFERENT_LEG;
+use legs::{PublishedState, Stage, Unresponsive};
 use legs_config::{Group, Kind, LegsFile, Pool};
 use members::Silence;
 use units::PoolName;
@@ -47,7 +47,7 @@ pub fn find(
 }
 
 /// Whether the record has the leg as divergent.
-pub fn diverges(shown: &Shown, disk: DiskId) -> bool {
+pub fn diverges(shown: &PublishedState, disk: DiskId) -> bool {
     let record = shown.record.as_ref();
     record.is_some_and(|record| record.divergent.contains(&disk))
 }
@@ -59,7 +59,7 @@ pub fn diverges(shown: &Shown, disk: DiskId) -> bool {
 /// Another request applies, or none.
 pub fn judge(
     request: &LegRequest,
-    shown: &Shown,
+    shown: &PublishedState,
     disk: DiskId,
     pool: &PoolName,
     leg: &str,
@@ -69,20 +69,20 @@ pub fn judge(
         .as_ref()
         .is_some_and(|record| record.stale.contains_key(&disk));
     match (request, diverges(shown, disk)) {
-        (LegRequest::TakeBack, true) => Err(Failure::new(
+        (LegRequest::Readmit, true) => Err(Failure::new(
             FailureKind::NeedsConfirmation,
             format!("leg {leg} has a history that is not this pool's: it may hold writes that exist nowhere else"),
         )
         .advise(format!(
             "look at it first; to give it up, `bulkhead pool discard-leg {pool} {leg} --overwrite-with {pool}`"
         ))),
-        (LegRequest::TakeBack, false) if shown.copying.contains(&disk) => {
+        (LegRequest::Readmit, false) if shown.copying.contains(&disk) => {
             Ok(Judged::Done(format!("leg {leg} is being resilvered")))
         }
-        (LegRequest::TakeBack, false) if !is_stale => {
+        (LegRequest::Readmit, false) if !is_stale => {
             Ok(Judged::Done(format!("leg {leg} is in use")))
         }
-        (LegRequest::TakeBack, false) | (LegRequest::Discard, true) | (LegRequest::Replace { .. } | LegRequest::Attach { .. }, _) => {
+        (LegRequest::Readmit, false) | (LegRequest::Discard, true) | (LegRequest::Replace { .. } | LegRequest::Attach { .. }, _) => {
             Ok(Judged::ToDo)
         }
         (LegRequest::Discard, false) => Err(Failure::new(
@@ -182,7 +182,7 @@ pub fn joining(
 pub fn are_in_order(
     file: &LegsFile,
     pool: &PoolName,
-    shown: &Shown,
+    shown: &PublishedState,
     existing: DiskId,
     new: DiskId,
 ) -> Result<(), Failure> {
@@ -207,13 +207,13 @@ pub fn are_in_order(
 }
 
 /// Whether the record names the leg.
-pub fn is_named(shown: &Shown, disk: DiskId) -> bool {
+pub fn is_named(shown: &PublishedState, disk: DiskId) -> bool {
     let record = shown.record.as_ref();
     record.is_some_and(|record| record.names(disk))
 }
 
 /// Whether the pool can be read without that leg.
-pub fn is_spare(config: &Config, shown: &Shown, disk: DiskId) -> bool {
+pub fn is_spare(config: &Config, shown: &PublishedState, disk: DiskId) -> bool {
     let record = shown.record.as_ref();
     record.is_some_and(|record| {
         let mut left = record.current_disks();
@@ -223,13 +223,13 @@ pub fn is_spare(config: &Config, shown: &Shown, disk: DiskId) -> bool {
 }
 
 /// Whether the record has the data on the leg as given up.
-pub fn is_given_up(shown: &Shown, disk: DiskId) -> bool {
+pub fn is_given_up(shown: &PublishedState, disk: DiskId) -> bool {
     let stale = shown.record.as_ref().and_then(|one| one.stale.get(&disk));
     stale.is_some_and(|stale| stale.since == 0)
 }
 
 /// Whether the leg is not written to, by the record and by the present state.
-pub fn is_idle(shown: &Shown, disk: DiskId) -> bool {
+pub fn is_idle(shown: &PublishedState, disk: DiskId) -> bool {
     let record = shown.record.as_ref();
     let is_current = record.is_none_or(|record| record.current.contains_key(&disk));
     !is_current && !shown.copying.contains(&disk) && !shown.awaited.contains(&disk)
@@ -271,7 +271,7 @@ fn of_trouble(pool: &PoolName, leg: &str, path: &Path) -> String {
 }
 
 /// Configured legs that the pool does not have yet.
-fn unattached(file: &LegsFile, pool: &PoolName, shown: &Shown) -> Vec<Advice> {
+fn unattached(file: &LegsFile, pool: &PoolName, shown: &PublishedState) -> Vec<Advice> {
     let groups = file.pools.get(pool).into_iter();
     let groups = groups.flat_map(|pool| &pool.groups);
     let of_group = |group: &Group| {
@@ -281,18 +281,22 @@ fn unattached(file: &LegsFile, pool: &PoolName, shown: &Shown) -> Vec<Advice> {
         let pairs = new.into_iter().filter_map(|new| Some((had?, new)));
         pairs.collect::<Vec<_>>()
     };
-    let told = |(had, new): (DiskId, DiskId)| {
+    let reported = |(had, new): (DiskId, DiskId)| {
         let (had, new) = (file.disk_name(had), file.disk_name(new));
         let why = format!("{new} is configured as a leg, and is no part of the pool yet");
         let what = "attach it: all data is copied to it then, and it counts when that is complete";
         Advice::new(Severity::Warning, what, why)
             .by(format!("bulkhead pool attach {pool} {had} {new}"))
     };
-    groups.flat_map(of_group).map(told).collect()
+    groups.flat_map(of_group).map(reported).collect()
 }
 
 /// Advice on the legs and the members. `path`: of the configuration.
-pub fn advice((file, path): (&LegsFile, &Path), pool: &PoolName, shown: &Shown) -> Vec<Advice> {
+pub fn advice(
+    (file, path): (&LegsFile, &Path),
+    pool: &PoolName,
+    shown: &PublishedState,
+) -> Vec<Advice> {
     let mut advice = Vec::new();
     let name = |disk: &DiskId| file.disk_name(*disk);
     if let Stage::Failed(why) = &shown.stage {
@@ -342,7 +346,7 @@ pub fn advice((file, path): (&LegsFile, &Path), pool: &PoolName, shown: &Shown) 
         let trouble = trouble.filter(|_| !shown.copying.contains(disk));
         advice.push(match (trouble, stale.is_written) {
             (Some(why), _) => {
-                let what = match why.contains(IS_ANOTHER_LEG) {
+                let what = match why.contains(DIFFERENT_LEG) {
                     true => format!(
                         "write each disk at its own number again in {} of each head, and restart the leg-servers; replace none",
                         path.display()
@@ -391,8 +395,8 @@ pub fn advice((file, path): (&LegsFile, &Path), pool: &PoolName, shown: &Shown) 
         );
         advice.push(Advice::new(Severity::Error, what, why));
     }
-    for (member, why) in &shown.unheard {
-        let what = of_unheard((file, path), pool, *member, why);
+    for (member, why) in &shown.unresponsive {
+        let what = of_unresponsive((file, path), pool, *member, why);
         let why = format!("member {} does not answer: {why}", file.name(*member));
         advice.push(Advice::new(Severity::Warning, what, why));
     }
@@ -402,11 +406,11 @@ pub fn advice((file, path): (&LegsFile, &Path), pool: &PoolName, shown: &Shown) 
 }
 
 /// Advice on a member that does not respond.
-fn of_unheard(
+fn of_unresponsive(
     (file, path): (&LegsFile, &Path),
     pool: &PoolName,
     member: MemberId,
-    why: &Unheard,
+    why: &Unresponsive,
 ) -> String {
     let path = path.display();
     let is_witness = file.member(member).map(|member| member.kind) == Some(Kind::Witness);
@@ -416,45 +420,49 @@ fn of_unheard(
     };
     let number = file.pools.get(pool).map_or(0, |pool| pool.guid);
     match why {
-        Unheard::Lost(_) => format!("start {unit} there, and see to the network"),
-        Unheard::Stranger(_) if is_witness => format!(
+        Unresponsive::Lost(_) => format!("start {unit} there, and see to the network"),
+        Unresponsive::Stranger(_) if is_witness => format!(
             "compare addresses, numbers and fingerprints: that of the witness (`bulkhead-witness identity` there) must be in {path} of each head, and that of each \
              head (`bulkhead leg-server fingerprint`) in the options of the witness"
         ),
-        Unheard::Stranger(_) => format!(
+        Unresponsive::Stranger(_) => format!(
             "compare addresses, numbers and fingerprints: that of each head (`bulkhead leg-server fingerprint` there) must be in {path} of each other head"
         ),
-        Unheard::Unnamed => format!("write it into {path} of each head again"),
-        Unheard::Silent(Silence::Unkept) => {
+        Unresponsive::Unnamed => format!("write it into {path} of each head again"),
+        Unresponsive::Silent(Silence::NotStored) => {
             "free space on its disk, or repair it: it recovers automatically".to_owned()
         }
-        Unheard::Silent(Silence::Missing | Silence::Damaged) => {
+        Unresponsive::Silent(Silence::Missing | Silence::Damaged) => {
             format!("check its disk, then run there: `{readmit} {number} --forget`")
         }
-        Unheard::Silent(Silence::Unknown) => format!(
+        Unresponsive::Silent(Silence::Unknown) => format!(
             "wait, if it was added just now. If it stored the pool before, check that its directory is mounted, and is the right one. Only when that \
              one is gone for good, run there: `{readmit} {number} --forget --replaced`"
         ),
-        Unheard::Silent(Silence::Lost) => "check that all other members respond".to_owned(),
-        Unheard::Silent(Silence::Members) => {
+        Unresponsive::Silent(Silence::Lost) => "check that all other members respond".to_owned(),
+        Unresponsive::Silent(Silence::Members) => {
             "install the same release of bulkhead on all members".to_owned()
         }
     }
 }
 
 /// Advice if the record and the configuration name different members, or a witness is being removed.
-fn of_members((file, path): (&LegsFile, &Path), pool: &PoolName, shown: &Shown) -> Option<Advice> {
+fn of_members(
+    (file, path): (&LegsFile, &Path),
+    pool: &PoolName,
+    shown: &PublishedState,
+) -> Option<Advice> {
     let path = path.display();
-    let remembering = view::remembering(file, shown);
-    let told = |what: &str, why| Advice::new(Severity::Warning, what, why);
+    let current_members = view::current_members(file, shown);
+    let reported = |what: &str, why| Advice::new(Severity::Warning, what, why);
     let is_named = |record: &Record| record.members.is_some();
     // Three heads cannot change.
-    let has_two_heads = remembering.heads().len() == 2;
+    let has_two_heads = current_members.heads().len() == 2;
     if has_two_heads && !shown.record.as_ref().is_none_or(is_named) {
         let why = format!(
             "the record does not name its members, so those in {path} count: a change there now could let both heads open the pool"
         );
-        return Some(told(
+        return Some(reported(
             "change no members there. Check that all members respond and have this release of bulkhead: the record names them then, at the next \
              start of the pool's server at the latest",
             why,
@@ -465,16 +473,16 @@ fn of_members((file, path): (&LegsFile, &Path), pool: &PoolName, shown: &Shown) 
         let is_head = file.members.get(name).map(|one| one.kind) == Some(Kind::Head);
         let verb = if is_head { "add-head" } else { "set-witness" };
         let word = format!("bulkhead pool {verb} {pool} {name}");
-        return Some(told("add it, or remove it from the file of each head", why).by(word));
+        return Some(reported("add it, or remove it from the file of each head", why).by(word));
     }
-    let witness = remembering.witness()?;
+    let witness = current_members.witness()?;
     let word = format!("bulkhead pool set-witness {pool} --none");
-    if let Membership::WitnessLeaves { .. } = remembering {
+    if let Membership::WitnessLeaves { .. } = current_members {
         let name = file.name(witness);
         let why = format!(
             "{name} is to be no witness any more, and the other head has not agreed yet: writes wait for both heads if a leg fails now"
         );
-        return Some(told(
+        return Some(reported(
             "check that both heads respond: it continues automatically",
             why,
         ));
@@ -485,7 +493,7 @@ fn of_members((file, path): (&LegsFile, &Path), pool: &PoolName, shown: &Shown) 
             "the record names the witness {}, and {path} does not, so it gets no requests",
             witness.0
         );
-        told(
+        reported(
             "write it into the file of each head again, or remove it",
             why,
         )
@@ -497,11 +505,11 @@ fn of_members((file, path): (&LegsFile, &Path), pool: &PoolName, shown: &Shown) 
 mod tests {
     use super::*;
     use crate::multi_head::tests::two_heads;
-    use leg_record::{Ballot, Lack};
+    use leg_record::{Ballot, MissingData};
     use std::collections::{BTreeMap, BTreeSet};
     use std::time::Duration;
 
-    const LACK: Lack = Lack {
+    const MISSING_DATA: MissingData = MissingData {
         since: 30,
         newest: 30,
     };
@@ -511,47 +519,55 @@ mod tests {
     }
 
     #[test]
-    fn a_stale_leg_and_a_silent_member_are_told_by_their_names() {
+    fn stale_leg_and_silent_member_are_reported_by_name() {
         let file = two_heads();
         let mut record = Record::new(123, Ballot::default(), [DiskId(11), DiskId(22)]);
-        record.drop_disk(DiskId(22), LACK);
+        record.drop_disk(DiskId(22), MISSING_DATA);
         let mut shown = shown(record);
-        shown
-            .unheard
-            .insert(MemberId(2), Unheard::Lost("connection refused".to_owned()));
-        let told: Vec<String> = advice((&file, Path::new("/legs")), &tank(), &shown)
+        shown.unresponsive.insert(
+            MemberId(2),
+            Unresponsive::Lost("connection refused".to_owned()),
+        );
+        let reported: Vec<String> = advice((&file, Path::new("/legs")), &tank(), &shown)
             .iter()
             .map(ToString::to_string)
             .collect();
-        assert_eq!(told.len(), 2, "{told:?}");
-        assert!(told[0].contains("b:/y is missing all writes since transaction group 30"));
-        assert!(told[1].contains("member b does not answer: connection refused"));
-        assert!(told[1].contains("start bulkhead-leg-server there"));
+        assert_eq!(reported.len(), 2, "{reported:?}");
+        assert!(reported[0].contains("b:/y is missing all writes since transaction group 30"));
+        assert!(reported[1].contains("member b does not answer: connection refused"));
+        assert!(reported[1].contains("start bulkhead-leg-server there"));
         for (why, what) in [
-            (Unheard::Stranger("who".to_owned()), "compare addresses"),
-            (Unheard::Unnamed, "write it into /legs"),
-            (Unheard::Silent(Silence::Unkept), "free space"),
             (
-                Unheard::Silent(Silence::Missing),
+                Unresponsive::Stranger("who".to_owned()),
+                "compare addresses",
+            ),
+            (Unresponsive::Unnamed, "write it into /legs"),
+            (Unresponsive::Silent(Silence::NotStored), "free space"),
+            (
+                Unresponsive::Silent(Silence::Missing),
                 "leg-server readmit 123 --forget`",
             ),
             (
-                Unheard::Silent(Silence::Unknown),
+                Unresponsive::Silent(Silence::Unknown),
                 "readmit 123 --forget --replaced`",
             ),
-            (Unheard::Silent(Silence::Lost), "all other members"),
+            (Unresponsive::Silent(Silence::Lost), "all other members"),
         ] {
-            shown.unheard.insert(MemberId(2), why);
-            let told = advice((&file, Path::new("/legs")), &tank(), &shown);
-            assert!(told[1].to_string().contains(what), "{what}: {}", told[1]);
+            shown.unresponsive.insert(MemberId(2), why);
+            let reported = advice((&file, Path::new("/legs")), &tank(), &shown);
+            assert!(
+                reported[1].to_string().contains(what),
+                "{what}: {}",
+                reported[1]
+            );
         }
     }
 
     /// An open pool with that record, with its members named.
-    fn shown(mut record: Record) -> Shown {
+    fn shown(mut record: Record) -> PublishedState {
         let heads = [MemberId(1), MemberId(2)];
         record.members.get_or_insert(Membership::TwoHeads(heads));
-        Shown {
+        PublishedState {
             stage: Stage::Open,
             record: Some(record),
             awaited: BTreeSet::new(),
@@ -559,25 +575,25 @@ mod tests {
             held: BTreeMap::new(),
             troubles: BTreeMap::new(),
             last: None,
-            unheard: BTreeMap::new(),
+            unresponsive: BTreeMap::new(),
             differing: BTreeSet::new(),
             changes_taken_back: 0,
         }
     }
 
     #[test]
-    fn a_record_that_does_not_name_its_members_is_told_where_they_can_change() {
+    fn record_without_members_is_reported() {
         let file = two_heads();
         let mut shown = shown(Record::new(
             123,
             Ballot::default(),
             [DiskId(11), DiskId(22)],
         ));
-        let told = |shown: &Shown| advice((&file, Path::new("/legs")), &tank(), shown);
-        assert_eq!(told(&shown), []);
+        let reported = |shown: &PublishedState| advice((&file, Path::new("/legs")), &tank(), shown);
+        assert_eq!(reported(&shown), []);
         let record = shown.record.as_mut().expect("a record");
         record.members = None;
-        let said = told(&shown);
+        let said = reported(&shown);
         assert_eq!(said.len(), 1, "{said:?}");
         let said = said[0].to_string();
         assert!(
@@ -588,55 +604,59 @@ mod tests {
 
     /// A blank disk, or one that is too small.
     #[test]
-    fn a_leg_that_cannot_be_copied_to_says_why() {
+    fn unusable_resilver_target_is_reported_with_reason() {
         let file = two_heads();
         let mut record = Record::new(123, Ballot::default(), [DiskId(11), DiskId(22)]);
-        record.drop_disk(DiskId(22), LACK);
+        record.drop_disk(DiskId(22), MISSING_DATA);
         let mut shown = shown(record);
         shown.troubles.insert(DiskId(22), "it is blank".to_owned());
-        let told =
-            |shown: &Shown| advice((&file, Path::new("/legs")), &tank(), shown)[0].to_string();
-        let said = told(&shown);
+        let reported = |shown: &PublishedState| {
+            advice((&file, Path::new("/legs")), &tank(), shown)[0].to_string()
+        };
+        let said = reported(&shown);
         for part in ["it is blank", "`bulkhead pool replace tank b:/y b:PATH`"] {
             assert!(said.contains(part), "{part}: {said}");
         }
         shown.copying.insert(DiskId(22));
-        assert!(!told(&shown).contains("it is blank"), "it is copied to");
+        assert!(!reported(&shown).contains("it is blank"), "it is copied to");
     }
 
     #[test]
-    fn a_leg_that_is_left_alone_says_until_when_and_what_takes_it_back() {
+    fn backed_off_leg_reports_deadline_and_recovery_command() {
         let file = two_heads();
         let mut record = Record::new(123, Ballot::default(), [DiskId(11), DiskId(22)]);
-        record.drop_disk(DiskId(22), LACK);
+        record.drop_disk(DiskId(22), MISSING_DATA);
         let mut shown = shown(record);
         let until = SystemTime::UNIX_EPOCH + Duration::from_secs(3600);
         shown.held.insert(DiskId(22), until);
-        let told = advice((&file, Path::new("/legs")), &tank(), &shown);
-        assert_eq!(told.len(), 1, "{told:?}");
-        let told = told[0].to_string();
+        let reported = advice((&file, Path::new("/legs")), &tank(), &shown);
+        assert_eq!(reported.len(), 1, "{reported:?}");
+        let reported = reported[0].to_string();
         for part in [
             "before 1970-01-01T01:00:00Z",
             "bulkhead pool online tank b:/y",
         ] {
-            assert!(told.contains(part), "{part}: {told}");
+            assert!(reported.contains(part), "{part}: {reported}");
         }
-        let judged = |disk, leg| judge(&LegRequest::TakeBack, &shown, DiskId(disk), &tank(), leg);
+        let judged = |disk, leg| judge(&LegRequest::Readmit, &shown, DiskId(disk), &tank(), leg);
         assert_eq!(judged(22, "b:/y"), Ok(Judged::ToDo));
         assert!(matches!(judged(11, "a:/x"), Ok(Judged::Done(_))));
     }
 
     #[test]
-    fn a_leg_that_is_not_attached_yet_is_told_with_the_command_and_only_that_way_round() {
+    fn unattached_leg_is_reported_with_attach_command() {
         let file = two_heads();
         let pool = file.pools.values().next().expect("a pool");
         let shown = shown(Record::new(123, Ballot::default(), [DiskId(11)]));
-        let told = advice((&file, Path::new("/legs")), &tank(), &shown);
-        assert_eq!(told.len(), 1, "{told:?}");
-        let told = told[0].to_string();
-        assert!(told.contains("b:/y is configured as a leg"), "{told}");
+        let reported = advice((&file, Path::new("/legs")), &tank(), &shown);
+        assert_eq!(reported.len(), 1, "{reported:?}");
+        let reported = reported[0].to_string();
+        assert!(
+            reported.contains("b:/y is configured as a leg"),
+            "{reported}"
+        );
         let command = "bulkhead pool attach tank a:/x b:/y";
-        assert!(told.contains(command), "{told}");
+        assert!(reported.contains(command), "{reported}");
         let judged =
             |existing, new| are_in_order(&file, &tank(), &shown, DiskId(existing), DiskId(new));
         assert_eq!(judged(11, 22), Ok(()));
@@ -650,7 +670,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_leg_with_another_history_is_given_up_and_only_by_its_name() {
+    fn only_diverged_leg_is_discarded_and_only_by_name() {
         let file = two_heads();
         let pool = file.pools.values().next().expect("a pool");
         let mut record = Record::new(123, Ballot::default(), [DiskId(11), DiskId(22)]);
@@ -666,13 +686,13 @@ mod tests {
         assert_eq!(asked("/run/22"), Ok(DiskId(22)));
         assert_eq!(asked("a:/x"), Err(FailureKind::Exists));
         assert_eq!(asked("/y"), Err(FailureKind::NotFound));
-        let refused = judge(&LegRequest::TakeBack, &shown, DiskId(22), &tank(), "b:/y");
+        let refused = judge(&LegRequest::Readmit, &shown, DiskId(22), &tank(), "b:/y");
         let refused = refused.expect_err("its writes would be lost");
         assert_eq!(refused.kind, FailureKind::NeedsConfirmation);
-        let told = advice((&file, Path::new("/legs")), &tank(), &shown)[0].to_string();
+        let reported = advice((&file, Path::new("/legs")), &tank(), &shown)[0].to_string();
         assert!(
-            told.contains("pool discard-leg tank b:/y --overwrite-with tank"),
-            "{told}"
+            reported.contains("pool discard-leg tank b:/y --overwrite-with tank"),
+            "{reported}"
         );
     }
 }

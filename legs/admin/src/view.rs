@@ -4,14 +4,14 @@ use std::time::SystemTime;
 
 use control::legs::{LegMemberView, LegState, LegView, LegsView};
 use leg_record::{DiskId, MemberId, Membership};
-use legs::Shown;
+use legs::PublishedState;
 use legs_config::{LegsFile, Pool};
 
 /// The legs of `pool`. `device` returns the engine's name of a leg.
 pub fn view(
     file: &LegsFile,
     pool: &Pool,
-    shown: &Shown,
+    shown: &PublishedState,
     device: impl Fn(DiskId) -> String,
 ) -> LegsView {
     let record = shown.record.as_ref();
@@ -33,13 +33,13 @@ pub fn view(
             ..LegView::default()
         }
     };
-    let remembering = remembering(file, shown);
-    let members = remembering.members().into_iter().map(|number| {
-        let why = shown.unheard.get(&number).map(ToString::to_string);
+    let current_members = current_members(file, shown);
+    let members = current_members.members().into_iter().map(|number| {
+        let why = shown.unresponsive.get(&number).map(ToString::to_string);
         LegMemberView {
             name: file.name(number),
-            is_witness: remembering.witness() == Some(number),
-            is_leaving: remembering.leaving() == Some(number),
+            is_witness: current_members.witness() == Some(number),
+            is_leaving: current_members.leaving() == Some(number),
             answers: why.is_none(),
             why,
         }
@@ -56,17 +56,17 @@ pub fn view(
 }
 
 /// The members by the record, or by the configuration if the record names none.
-pub fn remembering(file: &LegsFile, shown: &Shown) -> Membership {
+pub fn current_members(file: &LegsFile, shown: &PublishedState) -> Membership {
     let record = shown.record.as_ref();
     let named = record.and_then(|record| record.members.clone());
     named.unwrap_or_else(|| file.membership())
 }
 
 /// Members in the configuration that are not in the record.
-pub fn not_on_record(file: &LegsFile, shown: &Shown) -> Vec<String> {
-    let remembering = remembering(file, shown).members();
+pub fn not_on_record(file: &LegsFile, shown: &PublishedState) -> Vec<String> {
+    let current_members = current_members(file, shown).members();
     let members = file.members.iter();
-    let others = members.filter(|(_, one)| !remembering.contains(&MemberId(one.number)));
+    let others = members.filter(|(_, one)| !current_members.contains(&MemberId(one.number)));
     others.map(|(name, _)| name.clone()).collect()
 }
 
@@ -76,17 +76,17 @@ fn ms(time: SystemTime) -> u64 {
 }
 
 /// Whether a leg failed and is not excluded on record yet, or no leg is current any more.
-pub fn do_writes_wait(shown: &Shown) -> bool {
+pub fn do_writes_wait(shown: &PublishedState) -> bool {
     shown.last.is_some() || !shown.awaited.is_empty()
 }
 
 /// Whether a leg of the record is not current.
-pub fn is_one_out(shown: &Shown) -> bool {
+pub fn is_leg_excluded(shown: &PublishedState) -> bool {
     let record = shown.record.as_ref();
     record.is_some_and(|record| !record.stale.is_empty() || !record.divergent.is_empty())
 }
 
-fn state(shown: &Shown, disk: DiskId) -> LegState {
+fn state(shown: &PublishedState, disk: DiskId) -> LegState {
     let record = shown.record.as_ref();
     let is = |holds: &dyn Fn(&leg_record::Record) -> bool| record.is_some_and(holds);
     if shown.awaited.contains(&disk) || shown.last == Some(disk) {
@@ -110,16 +110,16 @@ mod tests {
     use std::time::Duration;
 
     use leg_record::{Ballot, Record};
-    use legs::{Stage, Unheard};
+    use legs::{Stage, Unresponsive};
 
     use super::*;
     use crate::multi_head::tests::two_heads;
 
     #[test]
-    fn each_leg_has_its_state_and_each_member_whether_it_answers() {
+    fn view_has_state_of_each_leg_and_member() {
         let file = two_heads();
         let pool = file.pools.values().next().expect("a pool");
-        let mut shown = Shown {
+        let mut shown = PublishedState {
             stage: Stage::Open,
             record: Some(Record::new(
                 123,
@@ -131,14 +131,15 @@ mod tests {
             held: BTreeMap::new(),
             troubles: BTreeMap::new(),
             last: None,
-            unheard: BTreeMap::from([(
+            unresponsive: BTreeMap::from([(
                 MemberId(2),
-                Unheard::Lost("connection refused".to_owned()),
+                Unresponsive::Lost("connection refused".to_owned()),
             )]),
             differing: BTreeSet::new(),
             changes_taken_back: 0,
         };
-        let look = |shown: &Shown| view(&file, pool, shown, |disk| format!("/run/{}", disk.0));
+        let look =
+            |shown: &PublishedState| view(&file, pool, shown, |disk| format!("/run/{}", disk.0));
         let heads = [MemberId(1), MemberId(2)];
         let witness = MemberId(3);
         let mut others = shown.clone();
@@ -157,7 +158,7 @@ mod tests {
             .map(|one| one.is_leaving)
             .collect();
         assert_eq!(leaving, [false, false, true]);
-        let states = |shown: &Shown| -> Vec<&str> {
+        let states = |shown: &PublishedState| -> Vec<&str> {
             look(shown)
                 .legs
                 .iter()
@@ -180,11 +181,11 @@ mod tests {
         assert!(look(&shown).writes_wait);
         shown.awaited.clear();
         let record = shown.record.as_mut().expect("a record");
-        let lack = leg_record::Lack {
+        let missing_data = leg_record::MissingData {
             since: 30,
             newest: 30,
         };
-        record.drop_disk(DiskId(22), lack);
+        record.drop_disk(DiskId(22), missing_data);
         assert_eq!(states(&shown), ["current", "stale"]);
         assert_eq!(look(&shown).legs[1].lacks_since_group, Some(30));
         let until = SystemTime::UNIX_EPOCH + Duration::from_secs(3600);

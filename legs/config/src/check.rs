@@ -210,7 +210,7 @@ legs = [
     }
 
     #[test]
-    fn a_file_says_who_remembers_and_who_lends() {
+    fn file_defines_members_and_lenders() {
         let file = parse(&text()).expect("it is whole");
         assert_eq!(file.me(), MemberId(1));
         let heads = [MemberId(1), MemberId(2)];
@@ -231,7 +231,7 @@ legs = [
     }
 
     #[test]
-    fn a_path_is_found_by_its_line() {
+    fn path_error_names_its_line() {
         let text = text();
         let line = |path: &str| crate::line_of(&text, path.as_ref());
         let found = line("/dev/disk/by-id/y").expect("it is there");
@@ -245,7 +245,7 @@ legs = [
     }
 
     #[test]
-    fn what_cannot_be_meant_is_told_with_its_place() {
+    fn invalid_value_is_reported_with_its_position() {
         for (before, after, part) in [
             ("me = \"a\"", "me = \"c\"", "me: there is no member c"),
             ("me = \"a\"", "me = \"w\"", "runs bulkhead-witness"),
@@ -269,7 +269,7 @@ legs = [
     }
 
     #[test]
-    fn more_disks_than_a_record_names_are_refused() {
+    fn disks_beyond_record_limit_are_refused() {
         let groups = |count: u64| {
             let group = |n: u64| {
                 format!(
@@ -288,7 +288,7 @@ legs = [
     }
 
     #[test]
-    fn all_that_is_wrong_is_told_at_once() {
+    fn all_errors_are_reported_at_once() {
         let text = text().replace("needed = 1", "needed = 3");
         let text = text.replace("number = 3", "number = 2");
         let Err(ConfigError::Wrong(wrong)) = parse(&text) else {

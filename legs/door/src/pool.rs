@@ -53,7 +53,7 @@ pub trait Legs: Sync {
     /// # Errors
     ///
     /// The configuration at `path` names no such leg.
-    fn place_of(
+    fn path_of(
         &self,
         directories: &Directories,
         pool: &PoolName,
@@ -67,7 +67,7 @@ pub trait Legs: Sync {
     /// # Errors
     ///
     /// Writes would be lost, or two pools could result.
-    fn may_forget(
+    fn may_discard(
         &self,
         directories: &Directories,
         pool: &PoolName,
@@ -144,7 +144,7 @@ pub trait LegPool: Send + Sync {
     /// # Errors
     ///
     /// A disk is missing.
-    fn are_there(&self) -> Result<(), Failure>;
+    fn are_present(&self) -> Result<(), Failure>;
 
     /// Claims the disks of this head, which are all of the pool's, to put them on record.
     ///

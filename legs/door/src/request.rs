@@ -4,7 +4,7 @@
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LegRequest {
     /// It is repaired: retry it at once.
-    TakeBack,
+    Readmit,
     /// It has a divergent history that is not needed: overwrite it.
     Discard,
     /// The leg of that name joins its group.

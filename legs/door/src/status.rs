@@ -12,7 +12,7 @@ pub struct LegStatus {
     /// A leg failed, and that is not on record yet.
     pub do_writes_wait: bool,
     /// A leg is not current on record. The engine reports it as healthy during its resilver.
-    pub is_one_out: bool,
+    pub is_leg_excluded: bool,
     /// The view of each leg.
     pub view: LegsView,
 }
@@ -31,7 +31,7 @@ impl LegStatus {
         status.advice.retain(|advice| !is_of_a_device(advice));
         status.advice.splice(0..0, self.advice);
         status.legs = Some(self.view);
-        if self.is_one_out && status.health == HEALTH_WHOLE {
+        if self.is_leg_excluded && status.health == HEALTH_OK {
             status.health = HEALTH_DEGRADED.to_owned();
         }
         if self.do_writes_wait && !status.suspended {
@@ -41,7 +41,7 @@ impl LegStatus {
 }
 
 /// Health of a pool without a fault in the engine's view.
-const HEALTH_WHOLE: &str = "ONLINE";
+const HEALTH_OK: &str = "ONLINE";
 /// Health of a pool with a leg that is not current.
 const HEALTH_DEGRADED: &str = "DEGRADED";
 /// Health of a pool with writes blocked by the record of its legs.
@@ -53,13 +53,13 @@ mod tests {
     use control::Severity;
 
     #[test]
-    fn legs_are_not_replaced_or_cleared_and_waiting_is_told() {
+    fn status_advises_no_replace_or_clear_and_reports_waiting() {
         let device = Advice::new(Severity::Error, "replace /x", "it failed");
         let space = Advice::new(Severity::Warning, "make room", "it is full");
         let status_of = |do_writes_wait| LegStatus {
             advice: vec![Advice::new(Severity::Error, "see to the leg", "it failed")],
             do_writes_wait,
-            is_one_out: false,
+            is_leg_excluded: false,
             view: LegsView::default(),
         };
         let mut status = PoolStatus {
@@ -73,7 +73,7 @@ mod tests {
         assert_eq!(what, ["see to the leg", "make room"]);
         assert_eq!(status.health, "ONLINE");
         let copied = LegStatus {
-            is_one_out: true,
+            is_leg_excluded: true,
             ..LegStatus::default()
         };
         copied.add_to(&mut status);

@@ -19,7 +19,7 @@ pub(crate) enum Right {
     /// The session may read and write while it is the admitted one.
     Session(Arc<Gate>, Session),
     /// Reads, at any time.
-    Look,
+    Inspection,
 }
 
 /// One access path to the disk. Every call blocks on the disk, so none completes where blocking is not allowed.
@@ -144,7 +144,7 @@ impl BlockDevice for LentDevice {
             size: self.disk.size,
             logical_block: self.disk.logical_block,
             physical_block: self.disk.physical_block,
-            read_only: matches!(self.right, Right::Look),
+            read_only: matches!(self.right, Right::Inspection),
         }
     }
 

@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_any_alignment_come_back_and_their_neighbours_stay() {
+    fn unaligned_write_is_read_back_and_neighbours_are_intact() {
         let (_file, disk) = disk(1 << 20);
         disk.write(0, &Aligned::of(&[7; 8192])).expect("written");
         disk.write(510, &Aligned::of(b"abcd")).expect("written");
@@ -404,7 +404,7 @@ mod tests {
 
     /// A write that is durable at once leaves nothing to flush, and one of parts of blocks is flushed after it.
     #[test]
-    fn a_durable_write_leaves_its_neighbours_and_needs_no_flush_of_whole_blocks() {
+    fn durable_write_of_whole_blocks_needs_no_flush() {
         let (_file, disk) = disk(1 << 20);
         disk.write(0, &Aligned::of(&[7; 16384])).expect("written");
         disk.flush().expect("flushed");
@@ -427,7 +427,7 @@ mod tests {
 
     /// The reply is lost with the connection, and the next session retries. The kernel would report success.
     #[test]
-    fn after_a_failed_flush_none_succeeds() {
+    fn flush_after_failed_flush_fails() {
         let flushes = Flushes::new();
         flushes.flush(|| Ok(())).expect("flushed");
         flushes.note_written();
@@ -438,14 +438,14 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_is_opened_once() {
+    fn second_open_of_disk_is_refused() {
         let (file, _disk) = disk(1 << 20);
         let again = Disk::open(file.path());
         assert!(matches!(again, Err(OpenError::InUse(_))));
     }
 
     #[test]
-    fn what_is_no_disk_is_refused() {
+    fn path_that_is_no_disk_is_refused() {
         let folder = tempfile::tempdir().expect("folder");
         let opened = Disk::open(folder.path());
         assert!(matches!(opened, Err(OpenError::NotADisk(_))));

@@ -5,7 +5,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
 use leg_record::{
-    Denial, Kept, Lender as Model, LenderAnswer, LenderReply, LenderRequest, Roots, Session,
+    Denial, Lender as Model, LenderReply, LenderRequest, LenderResponse, LenderState, Roots,
+    Session,
 };
 
 /// The state machine of one disk.
@@ -40,7 +41,7 @@ pub(crate) struct Reopening(Arc<Gate>);
 pub(crate) struct Passage<'a>(&'a Gate);
 
 impl Gate {
-    pub(crate) fn new(kept: Kept, incarnation: u64) -> Arc<Self> {
+    pub(crate) fn new(kept: LenderState, incarnation: u64) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::new(State {
                 model: Model::start(kept, incarnation),
@@ -77,18 +78,21 @@ impl Gate {
     pub(crate) fn refuses(&self, session: Session) -> bool {
         let mut model = self.lock().model.clone();
         let reply = model.handle(LenderRequest::Claim(session), Roots::default());
-        matches!(reply.answer, Some(LenderAnswer::Refused(_)))
+        matches!(reply.response, Some(LenderResponse::Refused(_)))
     }
 
     /// No I/O of another session begins from now on. Second: the state that must be durable before any reply. `None` if
     /// the claim is refused.
-    pub(crate) fn claim(self: &Arc<Self>, session: Session) -> (Option<Claim>, Option<Kept>) {
+    pub(crate) fn claim(
+        self: &Arc<Self>,
+        session: Session,
+    ) -> (Option<Claim>, Option<LenderState>) {
         let mut state = self.lock();
         state.model.io_begins();
-        let LenderReply { write, answer } = state
+        let LenderReply { write, response } = state
             .model
             .handle(LenderRequest::Claim(session), Roots::default());
-        if let Some(LenderAnswer::Refused(_)) = answer {
+        if let Some(LenderResponse::Refused(_)) = response {
             state.model.io_ended();
             return (None, write);
         }
@@ -130,8 +134,8 @@ impl Gate {
     }
 
     /// The state to be stored durably.
-    pub(crate) fn kept(&self) -> Kept {
-        self.lock().model.kept()
+    pub(crate) fn lender_state(&self) -> LenderState {
+        self.lock().model.lender_state()
     }
 
     #[cfg(test)]
@@ -170,17 +174,17 @@ impl Claim {
     }
 
     /// Admits the session, if none is newer. `roots`: read after [`wait`](Self::wait).
-    pub(crate) fn admit(self, roots: Roots) -> LenderAnswer {
+    pub(crate) fn admit(self, roots: Roots) -> LenderResponse {
         let mut state = self.gate.lock();
-        let refused = LenderAnswer::Refused(self.session);
+        let refused = LenderResponse::Refused(self.session);
         if state.latest != Some(self.session) || state.claims != 1 {
             return refused;
         }
         // The model counts this claim until it is dropped.
         state.model.io_ended();
-        let answer = state.model.admit(roots);
+        let response = state.model.admit(roots);
         state.model.io_begins();
-        answer.unwrap_or(refused)
+        response.unwrap_or(refused)
     }
 }
 
@@ -240,13 +244,13 @@ mod tests {
         assert!(claim.wait(soon()));
         assert!(matches!(
             claim.admit(Roots::default()),
-            LenderAnswer::Admitted(..)
+            LenderResponse::Admitted(..)
         ));
     }
 
     #[test]
-    fn a_claim_waits_for_io_that_has_begun_and_nothing_begins_meanwhile() {
-        let gate = Gate::new(Kept::default(), 1);
+    fn claim_waits_for_started_io_and_blocks_new_io() {
+        let gate = Gate::new(LenderState::default(), 1);
         let (old, new) = (session(1, 1), session(2, 1));
         admitted(&gate, old);
         let passage = gate.enter(old).expect("admitted");
@@ -259,14 +263,14 @@ mod tests {
         assert!(claim.wait(soon()));
         assert!(matches!(
             claim.admit(Roots::default()),
-            LenderAnswer::Admitted(..)
+            LenderResponse::Admitted(..)
         ));
         assert!(gate.enter(old).is_none() && gate.enter(new).is_some());
     }
 
     #[test]
-    fn of_two_claims_that_wait_the_newer_one_is_admitted() {
-        let gate = Gate::new(Kept::default(), 1);
+    fn newer_of_two_pending_claims_is_admitted() {
+        let gate = Gate::new(LenderState::default(), 1);
         admitted(&gate, session(1, 1));
         let passage = gate.enter(session(1, 1)).expect("admitted");
         let older = gate.claim(session(2, 1)).0.expect("newer");
@@ -274,20 +278,20 @@ mod tests {
         assert!(!older.wait(soon()));
         assert_eq!(
             older.admit(Roots::default()),
-            LenderAnswer::Refused(session(2, 1))
+            LenderResponse::Refused(session(2, 1))
         );
         drop(passage);
         assert!(newer.wait(soon()));
         assert!(matches!(
             newer.admit(Roots::default()),
-            LenderAnswer::Admitted(..)
+            LenderResponse::Admitted(..)
         ));
         assert!(gate.claim(session(2, 2)).0.is_none(), "too old");
     }
 
     #[test]
-    fn a_claim_that_is_given_up_can_be_made_again() {
-        let gate = Gate::new(Kept::default(), 1);
+    fn abandoned_claim_can_be_repeated() {
+        let gate = Gate::new(LenderState::default(), 1);
         admitted(&gate, session(1, 1));
         let passage = gate.enter(session(1, 1)).expect("admitted");
         let claim = gate.claim(session(2, 1)).0.expect("newer");

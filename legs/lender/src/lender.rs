@@ -7,8 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use block_device::SharedDevice;
-use labels::Device;
-use leg_record::{Ballot, Denial, DiskId, LenderAnswer, LenderRequest, MemberId, Roots, Session};
+use leg_record::{Ballot, Denial, DiskId, LenderRequest, LenderResponse, MemberId, Session};
 use nbd::{Access, ApplyError, DesiredExport, DesiredState, NbdServer, ServerLimits};
 use rustls::ServerConfig;
 use serving::{ConnectionLimits, ListenAddress};
@@ -16,11 +15,13 @@ use serving::{ConnectionLimits, ListenAddress};
 use crate::device::{LentDevice, Right};
 use crate::disk::{Disk, OpenError};
 use crate::gate::{Claim, Gate};
-use crate::kept::{KeptError, KeptFile};
+use crate::lender_state::{StateFile, StateFileError};
 
-mod look;
+mod inspect;
 
-pub use look::{Look, contents};
+pub use inspect::{Inspection, contents};
+
+use inspect::newest_roots;
 
 /// Maximum number of disks that one host lends.
 const DISKS_MAX: usize = 1024;
@@ -64,7 +65,7 @@ pub enum LendError {
     Open(u64, #[source] OpenError),
     /// Its stored state cannot be read.
     #[error("lend disk {0}")]
-    Kept(u64, #[source] KeptError),
+    LenderState(u64, #[source] StateFileError),
     /// The server refuses.
     #[error("lend disk {0}")]
     Serve(u64, #[source] ApplyError),
@@ -84,10 +85,10 @@ pub enum ClaimError {
     Open(u64, #[source] OpenError),
     /// Its stored state cannot be read.
     #[error("disk {0} is not lent while its last writer is unknown")]
-    Withheld(u64, #[source] KeptError),
+    Withheld(u64, #[source] StateFileError),
     /// The term could not be made durable.
     #[error("claim disk {0}")]
-    Kept(u64, #[source] KeptError),
+    LenderState(u64, #[source] StateFileError),
     /// The server refuses.
     #[error("claim disk {0}")]
     Serve(u64, #[source] ApplyError),
@@ -100,7 +101,7 @@ pub enum ClaimError {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Grant {
     /// For the owner.
-    pub answer: LenderAnswer,
+    pub response: LenderResponse,
     /// Name of the export, if the session is admitted. The name permits writes: it is sent over an authenticated
     /// connection.
     pub export: Option<String>,
@@ -111,7 +112,7 @@ pub struct Grant {
 impl fmt::Debug for Grant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Without the secret.
-        write!(f, "Grant({:?})", self.answer)
+        write!(f, "Grant({:?})", self.response)
     }
 }
 
@@ -123,9 +124,9 @@ struct Lent {
     given_to: Option<Ballot>,
     gate: Arc<Gate>,
     /// Held while decisions are made durable, so that files are written in the order of decisions.
-    kept: Arc<Mutex<KeptFile>>,
+    kept: Arc<Mutex<StateFile>>,
     /// For read-only clients.
-    look: Option<SharedDevice>,
+    inspect: Option<SharedDevice>,
     session: Option<(String, SharedDevice)>,
     /// The session that was admitted last, and the name of its export: a session that claims again while its first
     /// reply is in transit gets the same name.
@@ -137,9 +138,9 @@ struct Lent {
 impl Lent {
     /// This process has the disk.
     fn have(&mut self, disk: Arc<Disk>) {
-        self.look = Some(Arc::new(LentDevice {
+        self.inspect = Some(Arc::new(LentDevice {
             disk: Arc::clone(&disk),
-            right: Right::Look,
+            right: Right::Inspection,
         }));
         self.disk = Some(disk);
     }
@@ -148,15 +149,15 @@ impl Lent {
 impl Grant {
     fn refused(session: Session, denial: Denial) -> Self {
         Self {
-            answer: LenderAnswer::Refused(session),
+            response: LenderResponse::Refused(session),
             export: None,
             denial: Some(denial),
         }
     }
 
-    fn of(answer: LenderAnswer, export: Option<String>) -> Self {
+    fn of(response: LenderResponse, export: Option<String>) -> Self {
         Self {
-            answer,
+            response,
             export,
             denial: None,
         }
@@ -247,7 +248,7 @@ impl Lender {
     /// It is lent already, or there are too many.
     pub fn lend_when_free(&self, id: DiskId, path: &Path) -> Result<(), LendError> {
         match self.add(id, path, None) {
-            Err(LendError::Kept(_, error)) => {
+            Err(LendError::LenderState(_, error)) => {
                 let cause = std::error::Error::source(&error).map(tracing::field::display);
                 tracing::error!(leg = id.0, %error, cause, "claims of this disk are refused");
                 self.withheld().insert(id, path.to_owned());
@@ -287,7 +288,7 @@ impl Lender {
             return Ok(());
         };
         self.add(id, &path, None).map_err(|error| match error {
-            LendError::Kept(_, error) => {
+            LendError::LenderState(_, error) => {
                 self.withheld().insert(id, path);
                 ClaimError::Withheld(id.0, error)
             }
@@ -300,15 +301,17 @@ impl Lender {
     fn add(&self, id: DiskId, path: &Path, disk: Option<Disk>) -> Result<(), LendError> {
         let mut disks = self.disks();
         self.has_room(&disks, id)?;
-        let file = KeptFile::new(&self.settings.folder, id);
-        let kept = file.read().map_err(|error| LendError::Kept(id.0, error))?;
+        let file = StateFile::new(&self.settings.folder, id);
+        let kept = file
+            .read()
+            .map_err(|error| LendError::LenderState(id.0, error))?;
         let mut lent = Lent {
             path: path.to_owned(),
             disk: None,
             given_to: None,
             gate: Gate::new(kept, self.incarnation),
             kept: Arc::new(Mutex::new(file)),
-            look: None,
+            inspect: None,
             session: None,
             named: None,
             holder: None,
@@ -323,7 +326,7 @@ impl Lender {
 
     /// Handles a request of a head; `None`, and a log line, if there is no reply. `is_own`: it came from this host,
     /// which opens its disks itself.
-    pub fn answer(
+    pub fn response(
         &self,
         id: DiskId,
         request: LenderRequest,
@@ -332,7 +335,7 @@ impl Lender {
     ) -> Option<Grant> {
         let granted = self.grant(id, request, is_own)?;
         let mut disks = self.disks();
-        if let LenderAnswer::Admitted(session, _) = granted.answer {
+        if let LenderResponse::Admitted(session, _) = granted.response {
             // A newer one may have been admitted since.
             let lent = disks.get_mut(&id);
             if let Some(lent) = lent.filter(|lent| lent.gate.takes(session)) {
@@ -353,9 +356,9 @@ impl Lender {
             }
             LenderRequest::Begin(session, incarnation) => {
                 let begun = self.begin(id, session, incarnation);
-                begun.map(|answer| match answer {
-                    LenderAnswer::Refused(session) => self.refused(id, session),
-                    answer => Grant::of(answer, None),
+                begun.map(|response| match response {
+                    LenderResponse::Refused(session) => self.refused(id, session),
+                    response => Grant::of(response, None),
                 })
             }
         };
@@ -405,18 +408,18 @@ impl Lender {
         };
         let disk = self.take_well(id, &claim, until)?;
         // No write is in progress during that time.
-        let answer = claim.admit(newest_roots(disk.path()));
-        let export = match answer {
-            LenderAnswer::Admitted(..) => match self.open(id, session)? {
+        let response = claim.admit(newest_roots(disk.path()));
+        let export = match response {
+            LenderResponse::Admitted(..) => match self.open(id, session)? {
                 Some(export) => Some(export),
                 None => return Ok(self.refused(id, session)),
             },
-            LenderAnswer::Begun(_) | LenderAnswer::Refused(_) => None,
+            LenderResponse::Begun(_) | LenderResponse::Refused(_) => None,
         };
-        tracing::info!(leg = id.0, ?answer, "a session claims a disk");
-        Ok(match answer {
-            LenderAnswer::Refused(session) => self.refused(id, session),
-            answer => Grant::of(answer, export),
+        tracing::info!(leg = id.0, ?response, "a session claims a disk");
+        Ok(match response {
+            LenderResponse::Refused(session) => self.refused(id, session),
+            response => Grant::of(response, export),
         })
     }
 
@@ -437,9 +440,9 @@ impl Lender {
         if !is_given {
             drop(self.take(id, until)?);
         }
-        let path = self.let_go(id, until)?;
-        let answer = claim.admit(newest_roots(&path));
-        if matches!(answer, LenderAnswer::Admitted(..)) {
+        let path = self.release(id, until)?;
+        let response = claim.admit(newest_roots(&path));
+        if matches!(response, LenderResponse::Admitted(..)) {
             let mut disks = self.disks();
             let lent = disks.get_mut(&id).ok_or(ClaimError::NotLent(id.0))?;
             if !lent.gate.takes(session) {
@@ -448,10 +451,14 @@ impl Lender {
             }
             lent.given_to = Some(session.ballot);
         }
-        tracing::info!(leg = id.0, ?answer, "a process of this host claims a disk");
-        Ok(match answer {
-            LenderAnswer::Refused(session) => self.refused(id, session),
-            answer => Grant::of(answer, None),
+        tracing::info!(
+            leg = id.0,
+            ?response,
+            "a process of this host claims a disk"
+        );
+        Ok(match response {
+            LenderResponse::Refused(session) => self.refused(id, session),
+            response => Grant::of(response, None),
         })
     }
 
@@ -477,14 +484,14 @@ impl Lender {
         let claim = {
             let mut file = kept.lock().expect("no holder panics");
             let (claim, write) = gate.claim(session);
-            let written = file.keep(write, || gate.kept());
-            written.map_err(|error| ClaimError::Kept(id.0, error))?;
+            let written = file.keep(write, || gate.lender_state());
+            written.map_err(|error| ClaimError::LenderState(id.0, error))?;
             claim
         };
         let Some(claim) = claim else {
             // By a newer claim that arrived in the meantime, and may have been given the disk.
             if is_opened {
-                self.let_go(id, until)?;
+                self.release(id, until)?;
             }
             return Ok(None);
         };
@@ -499,7 +506,7 @@ impl Lender {
     fn is_given(&self, id: DiskId, ballot: Ballot) -> Result<bool, ClaimError> {
         let disks = self.disks();
         let lent = disks.get(&id).ok_or(ClaimError::NotLent(id.0))?;
-        Ok(lent.given_to == Some(ballot) || lent.gate.kept().mark.ballot == ballot)
+        Ok(lent.given_to == Some(ballot) || lent.gate.lender_state().mark.ballot == ballot)
     }
 
     /// The disk, opened if necessary; and whether it was opened. The process that was given it has terminated. The lock
@@ -560,21 +567,21 @@ impl Lender {
 
     /// Closes the disk, which no other session has, and opens the device or file at its path now.
     fn reopen(&self, id: DiskId, until: Instant) -> Result<Arc<Disk>, ClaimError> {
-        self.let_go(id, until)?;
+        self.release(id, until)?;
         Ok(self.take(id, until)?.0)
     }
 
     /// Closes the disk. Connections that look at it end first.
-    fn let_go(&self, id: DiskId, until: Instant) -> Result<PathBuf, ClaimError> {
+    fn release(&self, id: DiskId, until: Instant) -> Result<PathBuf, ClaimError> {
         let (disk, path) = {
             let mut disks = self.disks();
             let lent = disks.get_mut(&id).ok_or(ClaimError::NotLent(id.0))?;
             let (disk, path) = (lent.disk.take(), lent.path.clone());
-            let look = lent.look.take();
+            let inspect = lent.inspect.take();
             self.publish(&disks)
                 .map_err(|error| ClaimError::Serve(id.0, error))?;
-            if let Some(look) = look {
-                self.server.drop_sessions_of(&look);
+            if let Some(inspect) = inspect {
+                self.server.drop_sessions_of(&inspect);
             }
             (disk.map(|disk| Arc::downgrade(&disk)), path)
         };
@@ -597,7 +604,7 @@ impl Lender {
         id: DiskId,
         session: Session,
         incarnation: u64,
-    ) -> Result<LenderAnswer, ClaimError> {
+    ) -> Result<LenderResponse, ClaimError> {
         let (gate, kept) = {
             let disks = self.disks();
             let lent = disks.get(&id).ok_or(ClaimError::NotLent(id.0))?;
@@ -605,9 +612,9 @@ impl Lender {
         };
         let mut file = kept.lock().expect("no holder panics");
         let reply = gate.begin(session, incarnation);
-        let written = file.keep(reply.write, || gate.kept());
-        written.map_err(|error| ClaimError::Kept(id.0, error))?;
-        Ok(reply.answer.unwrap_or(LenderAnswer::Refused(session)))
+        let written = file.keep(reply.write, || gate.lender_state());
+        written.map_err(|error| ClaimError::LenderState(id.0, error))?;
+        Ok(reply.response.unwrap_or(LenderResponse::Refused(session)))
     }
 
     /// Closes the connections of the session that had the disk.
@@ -657,12 +664,14 @@ impl Lender {
     fn publish(&self, disks: &BTreeMap<DiskId, Lent>) -> Result<(), ApplyError> {
         let mut exports = Vec::new();
         for (id, lent) in disks {
-            let Some(look) = &lent.look else { continue };
+            let Some(inspect) = &lent.inspect else {
+                continue;
+            };
             let path = lent.path.display();
             let export = DesiredExport {
                 name: id.0.to_string(),
                 description: format!("{path}, to be looked at"),
-                device: Arc::clone(look),
+                device: Arc::clone(inspect),
                 read_only: true,
                 access: self.settings.access.clone(),
                 hidden: false,
@@ -696,22 +705,12 @@ impl Lender {
     }
 }
 
-/// The newest roots on the disk.
-fn newest_roots(path: &Path) -> Roots {
-    let device = Device::open(path).ok().flatten();
-    let found = device.and_then(|device| device.newest_uberblocks());
-    found.map_or(Roots::default(), |(newest, before)| Roots {
-        newest: newest.txg,
-        before,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::sync::mpsc::channel;
 
-    use leg_record::Holder;
+    use leg_record::{Holder, Roots};
 
     fn lender(folder: &Path) -> Lender {
         let settings = Settings {
@@ -737,12 +736,12 @@ mod tests {
     }
 
     fn is_admitted(grant: Option<&Grant>) -> bool {
-        grant.is_some_and(|grant| matches!(grant.answer, LenderAnswer::Admitted(..)))
+        grant.is_some_and(|grant| matches!(grant.response, LenderResponse::Admitted(..)))
     }
 
     /// A pool was to be made of it, with a wrong path.
     #[test]
-    fn a_claim_of_a_disk_that_cannot_be_opened_leaves_nothing_behind() {
+    fn failed_open_during_claim_leaves_no_state() {
         let folder = tempfile::tempdir().expect("folder");
         let lender = lender(folder.path());
         let id = DiskId(5);
@@ -751,47 +750,47 @@ mod tests {
         for is_own in [false, true] {
             let claim = LenderRequest::Claim(session(7));
             let grant = lender
-                .answer(id, claim, MemberId(2), is_own)
-                .expect("an answer");
-            assert_eq!(grant.answer, LenderAnswer::Refused(session(7)));
+                .response(id, claim, MemberId(2), is_own)
+                .expect("a response");
+            assert_eq!(grant.response, LenderResponse::Refused(session(7)));
         }
         assert!(!folder.path().join("5.lent").exists());
         disk(folder.path(), "disk");
-        let grant = lender.answer(id, LenderRequest::Claim(session(1)), MemberId(2), false);
+        let grant = lender.response(id, LenderRequest::Claim(session(1)), MemberId(2), false);
         assert!(is_admitted(grant.as_ref()), "{grant:?}");
     }
 
     #[test]
-    fn who_looks_learns_who_has_a_disk_and_what_it_carries_and_changes_nothing() {
+    fn inspection_reports_owner_and_content_without_changes() {
         let folder = tempfile::tempdir().expect("folder");
         let lender = lender(folder.path());
         let id = DiskId(5);
-        assert_eq!(lender.look(id).holder, Holder::NotLent);
+        assert_eq!(lender.inspect(id).holder, Holder::NotLent);
         let path = folder.path().join("disk");
         lender.lend_when_free(id, &path).expect("lent");
-        assert_eq!(lender.look(id).holder, Holder::Unopened);
+        assert_eq!(lender.inspect(id).holder, Holder::Unopened);
         disk(folder.path(), "disk");
         std::fs::OpenOptions::new()
             .write(true)
             .open(&path)
             .and_then(|file| std::os::unix::fs::FileExt::write_all_at(&file, b"XFSB", 0))
             .expect("written");
-        let look = lender.look(id);
+        let inspect = lender.inspect(id);
         assert_eq!(
-            (look.holder, look.contents.as_str()),
-            (Holder::Nobody, "an XFS file system")
+            (inspect.holder, inspect.contents.as_str()),
+            (Holder::Unused, "an XFS file system")
         );
         assert!(!folder.path().join("5.lent").exists());
         let taken = Disk::open(&path).expect("opened");
-        assert_eq!(lender.look(id).holder, Holder::Process);
+        assert_eq!(lender.inspect(id).holder, Holder::Process);
         drop(taken);
         let claim = LenderRequest::Claim(session(3));
-        let grant = lender.answer(id, claim, MemberId(2), false);
+        let grant = lender.response(id, claim, MemberId(2), false);
         assert!(is_admitted(grant.as_ref()), "{grant:?}");
-        assert_eq!(lender.look(id).enforced, session(3).ballot);
+        assert_eq!(lender.inspect(id).enforced, session(3).ballot);
         // An older claim is refused with the blocking term.
         let older = LenderRequest::Claim(session(2));
-        let grant = lender.answer(id, older, MemberId(1), false);
+        let grant = lender.response(id, older, MemberId(1), false);
         let denial = grant.and_then(|grant| grant.denial);
         let expected = Denial::Term(session(3).ballot, Some(MemberId(2)));
         assert_eq!(denial, Some(expected));
@@ -799,7 +798,7 @@ mod tests {
 
     /// Its first reply was in transit: both name the same export.
     #[test]
-    fn a_session_that_claims_again_gets_the_export_that_it_has() {
+    fn repeated_claim_of_session_returns_same_export() {
         let folder = tempfile::tempdir().expect("folder");
         let lender = lender(folder.path());
         let id = DiskId(5);
@@ -807,7 +806,7 @@ mod tests {
         lender.lend(id, &path).expect("lent");
         let export = |epoch| {
             let claim = LenderRequest::Claim(session(epoch));
-            let grant = lender.answer(id, claim, MemberId(2), false);
+            let grant = lender.response(id, claim, MemberId(2), false);
             grant.and_then(|grant| grant.export)
         };
         let (first, again, next) = (export(1), export(1), export(2));
@@ -818,7 +817,7 @@ mod tests {
 
     /// Plugged in again, or replaced by a new one.
     #[test]
-    fn a_disk_that_failed_or_was_replaced_is_opened_anew_when_it_is_claimed() {
+    fn failed_or_replaced_disk_is_reopened_on_claim() {
         let folder = tempfile::tempdir().expect("folder");
         let lender = lender(folder.path());
         let id = DiskId(5);
@@ -827,15 +826,15 @@ mod tests {
         let open = || lender.disks().get(&id).and_then(|lent| lent.disk.clone());
         let claim = |epoch, is_own| {
             let claim = LenderRequest::Claim(session(epoch));
-            match lender.answer(id, claim, MemberId(2), is_own)?.answer {
-                LenderAnswer::Admitted(_, observed) => Some(observed.incarnation),
+            match lender.response(id, claim, MemberId(2), is_own)?.response {
+                LenderResponse::Admitted(_, observed) => Some(observed.incarnation),
                 _ => None,
             }
         };
         assert_eq!((claim(1, false), claim(1, false)), (Some(1), Some(1)));
         let begun = |session, incarnation| {
-            let answer = lender.begin(id, session, incarnation).expect("an answer");
-            answer == LenderAnswer::Begun(session)
+            let response = lender.begin(id, session, incarnation).expect("a response");
+            response == LenderResponse::Begun(session)
         };
         assert!(begun(session(1), 1));
         open().expect("open").fail();
@@ -869,7 +868,7 @@ mod tests {
 
     /// The older claim was admitted, and gets to its export only when the newer one has its own.
     #[test]
-    fn the_export_of_a_newer_session_is_not_replaced_by_that_of_an_older_one() {
+    fn older_session_does_not_replace_newer_export() {
         let folder = tempfile::tempdir().expect("folder");
         let lender = lender(folder.path());
         let id = DiskId(5);
@@ -879,7 +878,7 @@ mod tests {
         let older = gate.claim(session(1)).0.expect("newest");
         assert!(older.wait(until));
         let admitted = older.admit(Roots::default());
-        assert!(matches!(admitted, LenderAnswer::Admitted(..)));
+        assert!(matches!(admitted, LenderResponse::Admitted(..)));
         let newer = lender.claim(id, session(2)).expect("claimed");
         assert!(newer.export.is_some());
         let late = lender.open(id, session(1)).expect("decided");
@@ -891,7 +890,7 @@ mod tests {
 
     /// The creation of a pool and the replacement of a disk rely on its size.
     #[test]
-    fn a_disk_that_another_one_stands_in_the_place_of_is_looked_at_anew_unless_it_is_used() {
+    fn replaced_disk_is_inspected_again_unless_in_use() {
         let folder = tempfile::tempdir().expect("folder");
         let lender = lender(folder.path());
         let id = DiskId(5);
@@ -907,36 +906,36 @@ mod tests {
             file.and_then(|file| file.set_len(bytes)).expect("sized");
         };
         cut(was / 2);
-        assert_eq!(lender.look(id).holder, Holder::Nobody);
+        assert_eq!(lender.inspect(id).holder, Holder::Unused);
         assert_eq!(size(), Some(was / 2));
         std::fs::rename(&path, folder.path().join("old")).expect("renamed");
         disk(folder.path(), "disk");
-        lender.look(id);
+        lender.inspect(id);
         assert_eq!(size(), Some(was));
-        let incarnation = || match lender.claim(id, session(3)).expect("claimed").answer {
-            LenderAnswer::Admitted(_, observed) => observed.incarnation,
-            answer => panic!("{answer:?}"),
+        let incarnation = || match lender.claim(id, session(3)).expect("claimed").response {
+            LenderResponse::Admitted(_, observed) => observed.incarnation,
+            response => panic!("{response:?}"),
         };
         let before = incarnation();
-        lender.look(id);
+        lender.inspect(id);
         assert_eq!(incarnation(), before, "it is unchanged");
         cut(was / 4);
-        lender.look(id);
+        lender.inspect(id);
         assert_ne!(incarnation(), before, "its former session detects that");
         // A pending claim keeps it open.
         cut(was);
         let gate = Arc::clone(&lender.disks()[&id].gate);
         let (waits, _) = gate.claim(session(4));
-        lender.look(id);
+        lender.inspect(id);
         assert_eq!(size(), Some(was / 4));
         drop(waits);
-        lender.look(id);
+        lender.inspect(id);
         assert_eq!(size(), Some(was));
     }
 
     /// A client reads from the disk that failed, and it hangs.
     #[test]
-    fn a_disk_that_failed_is_not_opened_anew_while_anything_is_under_way() {
+    fn failed_disk_is_not_reopened_during_io() {
         let folder = tempfile::tempdir().expect("folder");
         let mut lender = lender(folder.path());
         lender.settings.drain_wait = Duration::from_millis(50);
@@ -944,7 +943,7 @@ mod tests {
         lender.lend(id, &disk(folder.path(), "disk")).expect("lent");
         let claim = |epoch| {
             let claim = LenderRequest::Claim(session(epoch));
-            is_admitted(lender.answer(id, claim, MemberId(2), false).as_ref())
+            is_admitted(lender.response(id, claim, MemberId(2), false).as_ref())
         };
         assert!(claim(1));
         let hangs = lender.disks().get(&id).and_then(|lent| lent.disk.clone());
@@ -955,7 +954,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_hangs_while_it_is_opened_does_not_hold_the_others() {
+    fn hanging_open_does_not_block_other_disks() {
         let folder = tempfile::tempdir().expect("folder");
         let mut lender = lender(folder.path());
         let (hung, whole) = (disk(folder.path(), "hung"), disk(folder.path(), "whole"));
@@ -976,14 +975,15 @@ mod tests {
             let goes_on = goes_on;
             let claim = LenderRequest::Claim(session(1));
             let lender = &lender;
-            let slow = scope.spawn(move || lender.answer(DiskId(5), claim, MemberId(2), false));
+            let slow = scope.spawn(move || lender.response(DiskId(5), claim, MemberId(2), false));
             begun.recv().expect("it is being opened");
-            let (tell, told) = channel();
+            let (notify, reported) = channel();
             scope.spawn(move || {
-                tell.send(lender.answer(DiskId(6), claim, MemberId(2), false))
+                notify
+                    .send(lender.response(DiskId(6), claim, MemberId(2), false))
                     .expect("somebody waits");
             });
-            let grant = told.recv_timeout(Duration::from_secs(20));
+            let grant = reported.recv_timeout(Duration::from_secs(20));
             let grant = grant.expect("it is not held up");
             assert!(is_admitted(grant.as_ref()), "{grant:?}");
             goes_on.send(()).expect("somebody waits");

@@ -4,7 +4,7 @@
 //! blocks until no I/O of that session can complete any more. Then it names an export that only the new session has.
 //! All writes to a disk use that path. [`leg_record::Lender`] decides; this crate performs.
 //!
-//! * `disk`: one raw disk as a device. `gate`: which session's I/O may begin. `kept`: the state that survives a
+//! * `disk`: one raw disk as a device. `gate`: which session's I/O may begin. `lender_state`: the state that survives a
 //!   restart.
 
 #![forbid(unsafe_code)]
@@ -13,9 +13,9 @@ mod aligned;
 mod device;
 mod disk;
 mod gate;
-mod kept;
 mod lender;
+mod lender_state;
 
 pub use disk::{Disk, OpenError};
-pub use kept::KeptError;
-pub use lender::{ClaimError, Grant, LendError, Lender, Look, Settings, contents};
+pub use lender::{ClaimError, Grant, Inspection, LendError, Lender, Settings, contents};
+pub use lender_state::StateFileError;

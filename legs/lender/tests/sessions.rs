@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use certificates::{Identity, Purpose};
 use leg_record::{
-    Ballot, DiskId, Holder, LenderAnswer, LenderRequest, MemberId, Observed, Session,
+    Ballot, DiskId, Holder, LenderRequest, LenderResponse, MemberId, Observed, Session,
 };
 use lender::{ClaimError, Disk, Grant, LendError, Lender, Settings};
 use remote_leg::{Access, Event, LegError, NbdLeg, Operation, Transport};
@@ -28,7 +28,7 @@ const WAIT: Duration = Duration::from_secs(30);
 /// Of a leg, in tests that wait for it.
 const SHORT: Duration = Duration::from_millis(600);
 
-type Answer = Result<Vec<u8>, LegError>;
+type Response = Result<Vec<u8>, LegError>;
 
 struct World {
     folder: TempDir,
@@ -108,13 +108,13 @@ impl World {
     }
 
     fn claim(&self, session: Session) -> Grant {
-        self.lender().claim(DISK, session).expect("an answer")
+        self.lender().claim(DISK, session).expect("a response")
     }
 
     /// The access of an admitted session, by `address`.
     fn access(&self, session: Session, address: SocketAddr) -> Access {
         let grant = self.claim(session);
-        let LenderAnswer::Admitted(_, Observed { incarnation, .. }) = grant.answer else {
+        let LenderResponse::Admitted(_, Observed { incarnation, .. }) = grant.response else {
             panic!("{grant:?}");
         };
         Access {
@@ -151,11 +151,11 @@ impl Leg {
         deadline: Duration,
         tls: Option<Arc<ClientConfig>>,
     ) -> Result<Self, LegError> {
-        Self::connect_asking(access, deadline, tls, (WAIT, WAIT))
+        Self::connect_requesting(access, deadline, tls, (WAIT, WAIT))
     }
 
     /// The lender is probed after the first time, and has the second one to respond.
-    fn connect_asking(
+    fn connect_requesting(
         access: &Access,
         deadline: Duration,
         tls: Option<Arc<ClientConfig>>,
@@ -177,18 +177,18 @@ impl Leg {
         Ok(Self { leg, events })
     }
 
-    fn submit(&self, operation: Operation) -> Receiver<Answer> {
-        let (send, answer) = channel();
+    fn submit(&self, operation: Operation) -> Receiver<Response> {
+        let (send, response) = channel();
         let done = Box::new(move |result| drop(send.send(result)));
         self.leg.submit(operation, done);
-        answer
+        response
     }
 
-    fn run(&self, operation: Operation) -> Answer {
+    fn run(&self, operation: Operation) -> Response {
         self.submit(operation).recv_timeout(WAIT).expect("an end")
     }
 
-    fn write(&self, offset: u64, byte: u8) -> Answer {
+    fn write(&self, offset: u64, byte: u8) -> Response {
         self.run(write(offset, byte))
     }
 
@@ -274,7 +274,7 @@ fn carry(mut from: TcpStream, mut to: TcpStream, is_silent: &AtomicBool) {
 }
 
 #[test]
-fn what_is_written_is_read_and_durable_writes_are_in_the_file() {
+fn written_data_is_read_back_and_durable_writes_are_stored() {
     for world in [World::new(), World::encrypted()] {
         writes_and_reads(&world);
     }
@@ -297,8 +297,11 @@ fn writes_and_reads(world: &World) {
     let many: Vec<_> = (0..500_u64)
         .map(|number| leg.submit(write(number * BLOCK as u64, number as u8)))
         .collect();
-    for answer in many {
-        answer.recv_timeout(WAIT).expect("an end").expect("written");
+    for response in many {
+        response
+            .recv_timeout(WAIT)
+            .expect("an end")
+            .expect("written");
     }
     assert_eq!(leg.read(300 * BLOCK as u64), 44);
     let large = Arc::new(
@@ -317,7 +320,7 @@ fn writes_and_reads(world: &World) {
 }
 
 #[test]
-fn a_head_with_another_certificate_gets_no_connection() {
+fn unknown_certificate_is_refused() {
     let (own, head, stranger) = (identity(), identity(), identity());
     let server = own.server(vec![head.fingerprint()]).expect("TLS");
     let client = head.client(own.fingerprint()).expect("TLS");
@@ -337,7 +340,7 @@ fn a_head_with_another_certificate_gets_no_connection() {
 /// Writes of the old session are sent before, while and after the new one is admitted. Each that lands later is a
 /// write over a newer one.
 #[test]
-fn a_late_write_of_an_old_session_never_lands_after_a_new_claim() {
+fn late_write_of_old_session_is_discarded_after_claim() {
     let world = World::new();
     for epoch in 1..=20 {
         let old = world.leg(session(2 * epoch, 1));
@@ -366,50 +369,50 @@ fn a_late_write_of_an_old_session_never_lands_after_a_new_claim() {
 
 /// A pool is about to be made of it.
 #[test]
-fn who_looks_at_a_disk_sees_a_session_that_uses_it() {
+fn inspection_reports_active_session() {
     let world = World::new();
-    assert_eq!(world.lender().look(DISK).holder, Holder::Nobody);
+    assert_eq!(world.lender().inspect(DISK).holder, Holder::Unused);
     let leg = world.leg(session(1, 1));
-    assert_eq!(world.lender().look(DISK).holder, Holder::Session(None));
+    assert_eq!(world.lender().inspect(DISK).holder, Holder::Session(None));
     drop(leg);
     let begun = Instant::now();
-    while world.lender().look(DISK).holder != Holder::Nobody {
+    while world.lender().inspect(DISK).holder != Holder::Unused {
         assert!(begun.elapsed() < WAIT, "it has ended");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
 #[test]
-fn who_looks_does_not_end_a_session_of_a_disk_that_another_one_stands_in_the_place_of() {
+fn inspection_of_replaced_disk_keeps_active_session() {
     let world = World::new();
     let leg = world.leg(session(1, 1));
     leg.write(0, 7).expect("written");
     std::fs::rename(world.path(), world.folder.path().join("old")).expect("renamed");
     let file = std::fs::File::create(world.path()).expect("file");
     file.set_len(BYTES / 2).expect("sized");
-    world.lender().look(DISK);
+    world.lender().inspect(DISK);
     leg.write(0, 8).expect("written");
     assert_eq!(leg.read(0), 8);
     drop(leg);
     let begun = Instant::now();
-    while world.lender().look(DISK).holder != Holder::Nobody {
+    while world.lender().inspect(DISK).holder != Holder::Unused {
         assert!(begun.elapsed() < WAIT, "the session does not end");
         std::thread::sleep(Duration::from_millis(5));
     }
-    world.lender().look(DISK);
+    world.lender().inspect(DISK);
     let leg = world.leg(session(2, 1));
     assert_eq!(leg.leg.bytes(), BYTES / 2);
     assert_ne!(leg.leg.identity().incarnation, 1);
 }
 
 #[test]
-fn older_terms_and_replaced_sessions_are_refused_also_after_a_restart() {
+fn older_terms_and_sessions_are_refused_after_restart() {
     let mut world = World::new();
     world.leg(session(5, 2));
     world.start(2);
     let refused = |session| {
         let grant = world.claim(session);
-        assert_eq!(grant.answer, LenderAnswer::Refused(session));
+        assert_eq!(grant.response, LenderResponse::Refused(session));
         assert_eq!(grant.export, None);
     };
     refused(session(4, 9));
@@ -419,21 +422,21 @@ fn older_terms_and_replaced_sessions_are_refused_also_after_a_restart() {
     });
     world.leg(session(5, 3));
     let grant = world.claim(session(5, 2));
-    assert_eq!(grant.answer, LenderAnswer::Refused(session(5, 2)));
+    assert_eq!(grant.response, LenderResponse::Refused(session(5, 2)));
 }
 
 #[test]
-fn the_stamp_is_kept_before_it_is_answered() {
+fn stamp_is_stored_before_reply() {
     let mut world = World::new();
     world.leg(session(5, 1));
     let begin = |world: &World, incarnation| {
         let begun = world.lender().begin(DISK, session(5, 1), incarnation);
-        begun.expect("an answer")
+        begun.expect("a response")
     };
-    assert_eq!(begin(&world, 9), LenderAnswer::Refused(session(5, 1)));
-    assert_eq!(begin(&world, 1), LenderAnswer::Begun(session(5, 1)));
+    assert_eq!(begin(&world, 9), LenderResponse::Refused(session(5, 1)));
+    assert_eq!(begin(&world, 1), LenderResponse::Begun(session(5, 1)));
     world.start(2);
-    let LenderAnswer::Admitted(_, observed) = world.claim(session(6, 1)).answer else {
+    let LenderResponse::Admitted(_, observed) = world.claim(session(6, 1)).response else {
         panic!("refused");
     };
     assert_eq!(observed.mark, session(5, 1));
@@ -441,7 +444,7 @@ fn the_stamp_is_kept_before_it_is_answered() {
 }
 
 #[test]
-fn a_cut_link_resumes_by_a_next_session_and_no_answer_is_lost() {
+fn next_session_resumes_after_cut_without_lost_replies() {
     for world in [World::new(), World::encrypted()] {
         cuts_and_resumes(&world);
     }
@@ -458,8 +461,11 @@ fn cuts_and_resumes(world: &World) {
         assert_eq!(leg.event(), Event::Lost);
         let access = world.access(session(1, number), network.address);
         leg.leg.resume(&access).expect("resumed");
-        for answer in answers {
-            answer.recv_timeout(WAIT).expect("an end").expect("written");
+        for response in answers {
+            response
+                .recv_timeout(WAIT)
+                .expect("an end")
+                .expect("written");
         }
         for block in 0..200 {
             assert_eq!(leg.read(block * BLOCK as u64), number as u8);
@@ -469,7 +475,7 @@ fn cuts_and_resumes(world: &World) {
 }
 
 #[test]
-fn a_lender_that_started_anew_fails_the_leg() {
+fn restarted_lender_fails_the_leg() {
     let mut world = World::new();
     let leg = world.leg(session(1, 1));
     leg.write(0, 1).expect("written");
@@ -481,19 +487,19 @@ fn a_lender_that_started_anew_fails_the_leg() {
     assert_eq!(resumed, Err(LegError::OtherIncarnation));
     let failed = Event::Failed(LegError::OtherIncarnation);
     assert_eq!(leg.event(), failed);
-    let answer = waits.recv_timeout(WAIT).expect("an end");
-    assert_eq!(answer, Err(LegError::OtherIncarnation));
+    let response = waits.recv_timeout(WAIT).expect("an end");
+    assert_eq!(response, Err(LegError::OtherIncarnation));
     assert_eq!(leg.write(0, 3), Err(LegError::OtherIncarnation));
 }
 
 #[test]
-fn a_connection_that_carries_nothing_ends_at_the_deadline() {
+fn silent_connection_is_closed_at_deadline() {
     for world in [World::new(), World::encrypted()] {
-        hears_nothing(&world);
+        receives_nothing(&world);
     }
 }
 
-fn hears_nothing(world: &World) {
+fn receives_nothing(world: &World) {
     let network = Network::to(world.address());
     let leg = world.leg_by(session(1, 1), network.address, SHORT);
     leg.write(0, 1).expect("written");
@@ -504,9 +510,9 @@ fn hears_nothing(world: &World) {
         .map(|block| leg.submit(write(block * BLOCK as u64, 2)))
         .collect();
     assert!(begun.elapsed() < SHORT, "submitting does not wait");
-    for answer in answers {
-        let answer = answer.recv_timeout(WAIT).expect("an end");
-        assert_eq!(answer, Err(LegError::Deadline));
+    for response in answers {
+        let response = response.recv_timeout(WAIT).expect("an end");
+        assert_eq!(response, Err(LegError::Deadline));
     }
     let took = begun.elapsed();
     assert!(took >= SHORT && took < 5 * SHORT, "{took:?}");
@@ -515,12 +521,13 @@ fn hears_nothing(world: &World) {
 
 /// As when a process is stopped, or a cable cut: connections are accepted, and no data is sent on them.
 #[test]
-fn a_lender_that_does_not_live_is_not_waited_for_until_the_deadline() {
+fn dead_lender_fails_before_deadline() {
     for world in [World::new(), World::encrypted()] {
         let network = Network::to(world.address());
         let access = world.access(session(1, 1), network.address);
         let times = (SHORT / 4, SHORT);
-        let leg = Leg::connect_asking(&access, WAIT, world.client_tls(), times).expect("connected");
+        let leg =
+            Leg::connect_requesting(&access, WAIT, world.client_tls(), times).expect("connected");
         leg.write(0, 1).expect("written");
         network.is_silent.store(true, Ordering::SeqCst);
         let begun = Instant::now();
@@ -533,7 +540,7 @@ fn a_lender_that_does_not_live_is_not_waited_for_until_the_deadline() {
 /// A disk delays a reply for longer than the silence after which its lender is probed: the lender is alive, so the leg
 /// stays.
 #[test]
-fn a_slow_disk_of_a_lender_that_lives_has_until_the_deadline() {
+fn slow_disk_of_live_lender_may_use_whole_deadline() {
     let address = false_lender(Vec::new());
     let access = Access {
         session: session(1, 1),
@@ -542,7 +549,7 @@ fn a_slow_disk_of_a_lender_that_lives_has_until_the_deadline() {
         addresses: vec![address],
     };
     let times = (SHORT / 20, WAIT);
-    let leg = Leg::connect_asking(&access, SHORT, None, times).expect("connected");
+    let leg = Leg::connect_requesting(&access, SHORT, None, times).expect("connected");
     let begun = Instant::now();
     assert_eq!(leg.run(Operation::Flush), Err(LegError::Deadline));
     assert!(begun.elapsed() >= SHORT, "{:?}", begun.elapsed());
@@ -551,26 +558,26 @@ fn a_slow_disk_of_a_lender_that_lives_has_until_the_deadline() {
 
 /// Of two networks to a lender, one is silent: the other one is used, and the leg stays.
 #[test]
-fn a_silent_network_beside_one_that_carries_is_left_and_not_the_leg() {
+fn silent_network_is_left_and_leg_stays_on_other_network() {
     let world = World::new();
     let (first, second) = (Network::to(world.address()), Network::to(world.address()));
     let mut access = world.access(session(1, 1), first.address);
     access.addresses.push(second.address);
     let times = (SHORT / 4, SHORT);
-    let leg = Leg::connect_asking(&access, WAIT, None, times).expect("connected");
+    let leg = Leg::connect_requesting(&access, WAIT, None, times).expect("connected");
     leg.write(0, 1).expect("written");
     first.is_silent.store(true, Ordering::SeqCst);
     let waits = leg.submit(write(0, 2));
     assert_eq!(leg.event(), Event::Lost);
     let access = world.access(session(1, 2), second.address);
     leg.leg.resume(&access).expect("resumed");
-    let answer = waits.recv_timeout(WAIT).expect("an end");
-    assert_eq!(answer, Ok(Vec::new()));
+    let response = waits.recv_timeout(WAIT).expect("an end");
+    assert_eq!(response, Ok(Vec::new()));
     assert_eq!(leg.read(0), 2);
 }
 
 #[test]
-fn a_lost_connection_that_does_not_come_back_fails_at_the_deadline() {
+fn lost_connection_fails_at_deadline() {
     let world = World::new();
     let network = Network::to(world.address());
     let leg = world.leg_by(session(1, 1), network.address, SHORT);
@@ -578,8 +585,8 @@ fn a_lost_connection_that_does_not_come_back_fails_at_the_deadline() {
     assert_eq!(leg.event(), Event::Lost);
     let waits = leg.submit(write(0, 1));
     assert_eq!(leg.event(), Event::Failed(LegError::Deadline));
-    let answer = waits.recv_timeout(WAIT).expect("an end");
-    assert_eq!(answer, Err(LegError::Deadline));
+    let response = waits.recv_timeout(WAIT).expect("an end");
+    assert_eq!(response, Err(LegError::Deadline));
 }
 
 /// Claims a listener that sends `replies` to any data after the handshake. Further connections are greeted.
@@ -619,7 +626,7 @@ fn false_lender(replies: Vec<u8>) -> SocketAddr {
 }
 
 #[test]
-fn a_lender_that_breaks_the_protocol_fails_the_leg() {
+fn lender_protocol_violation_fails_the_leg() {
     let mut unasked = 0x6744_6698_u32.to_be_bytes().to_vec();
     unasked.extend([0; 4]);
     unasked.extend(999_u64.to_be_bytes());
@@ -631,14 +638,17 @@ fn a_lender_that_breaks_the_protocol_fails_the_leg() {
             addresses: vec![false_lender(replies)],
         };
         let leg = Leg::connect(&access, WAIT, None).expect("connected");
-        let answer = leg.run(Operation::Flush);
-        assert!(matches!(answer, Err(LegError::Protocol(_))), "{answer:?}");
+        let response = leg.run(Operation::Flush);
+        assert!(
+            matches!(response, Err(LegError::Protocol(_))),
+            "{response:?}"
+        );
         assert!(matches!(leg.event(), Event::Failed(LegError::Protocol(_))));
     }
 }
 
 #[test]
-fn who_does_not_know_the_secret_gets_no_session() {
+fn session_without_the_secret_is_refused() {
     let world = World::new();
     let _leg = world.leg(session(1, 1));
     for export in ["5/", "5/00000000000000000000000000000000", "6", "5"] {
@@ -656,7 +666,7 @@ fn who_does_not_know_the_secret_gets_no_session() {
 }
 
 #[test]
-fn a_disk_is_lent_once() {
+fn disk_is_lent_to_one_session_at_a_time() {
     let world = World::new();
     let again = world.lender().lend(DISK, &world.path());
     assert!(matches!(again, Err(LendError::Twice(5))));
@@ -667,7 +677,7 @@ fn a_disk_is_lent_once() {
 }
 
 #[test]
-fn stock_clients_look_at_a_lent_disk_and_see_no_session() {
+fn stock_clients_inspect_lent_disk_without_session() {
     let world = World::new();
     let leg = world.leg(session(1, 1));
     leg.write(8192, 7).expect("written");
@@ -711,29 +721,32 @@ fn stock_clients_look_at_a_lent_disk_and_see_no_session() {
 
 /// A process of this host opens the disk itself: the lender has closed it, and lends it again when it has its lock.
 #[test]
-fn a_disk_that_was_given_away_is_lent_again_when_who_has_it_has_ended() {
+fn released_disk_is_lent_again_after_local_user_exits() {
     let world = World::new();
     let lender = world.lender();
-    let own = lender.give(DISK, session(3, 1)).expect("an answer");
-    assert!(matches!(own.answer, LenderAnswer::Admitted(..)));
+    let own = lender.give(DISK, session(3, 1)).expect("a response");
+    assert!(matches!(own.response, LenderResponse::Admitted(..)));
     assert_eq!(own.export, None);
     let disk = Disk::open(&world.path()).expect("it was let go");
     let again = lender.give(DISK, session(3, 2)).expect("the same process");
-    assert!(matches!(again.answer, LenderAnswer::Admitted(..)));
+    assert!(matches!(again.response, LenderResponse::Admitted(..)));
     std::thread::scope(|scope| {
         let claim = scope.spawn(|| world.claim(session(4, 1)));
         std::thread::sleep(Duration::from_millis(100));
         assert!(!claim.is_finished(), "its owner may still write");
         drop(disk);
         let grant = claim.join().expect("no panic");
-        assert!(matches!(grant.answer, LenderAnswer::Admitted(..)));
+        assert!(matches!(grant.response, LenderResponse::Admitted(..)));
     });
-    let refused = lender.give(DISK, session(3, 3)).expect("an answer");
-    assert!(matches!(refused.answer, LenderAnswer::Refused(_)), "older");
+    let refused = lender.give(DISK, session(3, 3)).expect("a response");
+    assert!(
+        matches!(refused.response, LenderResponse::Refused(_)),
+        "older"
+    );
 }
 
 #[test]
-fn a_damaged_file_refuses_only_its_disk_and_only_until_it_is_removed() {
+fn damaged_file_blocks_only_its_disk_until_removed() {
     let world = World::new();
     let lender = world.lender();
     let (damaged, other) = (DiskId(6), world.folder.path().join("other"));
@@ -745,15 +758,15 @@ fn a_damaged_file_refuses_only_its_disk_and_only_until_it_is_removed() {
     lent.expect("the lender continues");
     let asked = session(1, 1);
     let claim = |disk| {
-        let grant = lender.answer(disk, LenderRequest::Claim(asked), MemberId(2), false);
-        grant.expect("an answer").answer
+        let grant = lender.response(disk, LenderRequest::Claim(asked), MemberId(2), false);
+        grant.expect("a response").response
     };
-    assert_eq!(claim(damaged), LenderAnswer::Refused(asked));
-    assert_eq!(claim(damaged), LenderAnswer::Refused(asked));
+    assert_eq!(claim(damaged), LenderResponse::Refused(asked));
+    assert_eq!(claim(damaged), LenderResponse::Refused(asked));
     assert_eq!(std::fs::read(&kept).expect("kept"), b"damaged");
-    assert!(matches!(claim(DISK), LenderAnswer::Admitted(..)));
+    assert!(matches!(claim(DISK), LenderResponse::Admitted(..)));
     let again = lender.lend_when_free(damaged, &other);
     assert!(matches!(again, Err(LendError::Twice(6))));
     std::fs::remove_file(&kept).expect("removed");
-    assert!(matches!(claim(damaged), LenderAnswer::Admitted(..)));
+    assert!(matches!(claim(damaged), LenderResponse::Admitted(..)));
 }

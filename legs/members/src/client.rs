@@ -17,10 +17,10 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use crate::limits::{
-    ALIVE_INTERVAL, ANSWERS_AT_ONCE_MAX, CONNECT_WAIT, HANDSHAKE_WAIT, LAST_WORDS_WAIT,
-    MESSAGES_PER_SECOND_MAX, NEXT_ADDRESS_AFTER, QUEUE_MAX, RECONNECT_PAUSE,
+    ALIVE_INTERVAL, CONNECT_WAIT, HANDSHAKE_WAIT, LAST_MESSAGE_WAIT, MESSAGES_PER_SECOND_MAX,
+    NEXT_ADDRESS_AFTER, QUEUE_MAX, RECONNECT_PAUSE, RESPONSES_PENDING_MAX,
 };
-use crate::stream::{End, Pace, greet, hear, prepare, say};
+use crate::stream::{End, Pace, exchange_hello, prepare, receive, send};
 use crate::wire::{Envelope, Message};
 
 /// Another member and its addresses.
@@ -36,7 +36,7 @@ pub struct Peer {
 
 /// A message from another member.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Heard {
+pub struct Received {
     /// The sender.
     pub from: MemberId,
     /// The message with its header.
@@ -58,7 +58,7 @@ pub enum LinkState {
 type Stream = TlsStream<TcpStream>;
 
 /// Callback for received messages. It runs on the thread of the connections and must not block.
-type Hear = dyn Fn(Heard) + Send + Sync;
+type OnMessage = dyn Fn(Received) + Send + Sync;
 
 /// State of each connection, and the number of connections to that member so far.
 type States = BTreeMap<MemberId, (LinkState, u64)>;
@@ -70,7 +70,7 @@ struct Link {
     peer: Peer,
     connector: TlsConnector,
     states: Arc<Mutex<States>>,
-    hear: Arc<Hear>,
+    receive: Arc<OnMessage>,
 }
 
 /// Connections to other members. Dropping it closes them.
@@ -79,7 +79,7 @@ pub struct Links {
     boot: u64,
     queues: BTreeMap<MemberId, (Peer, mpsc::Sender<Envelope>)>,
     states: Arc<Mutex<States>>,
-    hear: Arc<Hear>,
+    receive: Arc<OnMessage>,
     runtime: Handle,
     /// Each connection holds a clone; the channel closes when the last connection has ended.
     running: Option<mpsc::Sender<()>>,
@@ -89,7 +89,7 @@ pub struct Links {
 }
 
 impl Links {
-    /// Starts to connect to all `peers`, as member `me`. `boot` is the random number of this process. Calls `heard` for
+    /// Starts to connect to all `peers`, as member `me`. `boot` is the random number of this process. Calls `received` for
     /// every message except keep-alives.
     ///
     /// # Errors
@@ -100,7 +100,7 @@ impl Links {
         boot: u64,
         identity: &Identity,
         peers: Vec<Peer>,
-        heard: impl Fn(Heard) + Send + Sync + 'static,
+        received: impl Fn(Received) + Send + Sync + 'static,
     ) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
@@ -113,7 +113,7 @@ impl Links {
             boot,
             queues: BTreeMap::new(),
             states: Arc::default(),
-            hear: Arc::new(heard),
+            receive: Arc::new(received),
             runtime: runtime.handle().clone(),
             running: Some(running),
             end: Some(end),
@@ -128,7 +128,7 @@ impl Links {
                 // Resolves when the sender is dropped.
                 let _ = ended.await;
                 // A claim may have been withdrawn just now: allow time to send it. `recv` yields no value.
-                let _ = timeout(LAST_WORDS_WAIT, all.recv()).await;
+                let _ = timeout(LAST_MESSAGE_WAIT, all.recv()).await;
             });
         })?);
         Ok(links)
@@ -160,11 +160,11 @@ impl Links {
             peer,
             connector: config.into(),
             states: Arc::clone(&self.states),
-            hear: Arc::clone(&self.hear),
+            receive: Arc::clone(&self.receive),
         };
         let running = self.running.clone();
         self.runtime.spawn(async move {
-            Arc::new(link).keep_up(waiting).await;
+            Arc::new(link).maintain(waiting).await;
             drop(running);
         });
         Ok(true)
@@ -176,7 +176,7 @@ impl Links {
     }
 
     /// Queues `message` about `pool` for a member. Returns whether it was queued; it can still be lost. Never blocks.
-    pub fn say(&self, to: MemberId, pool: u64, message: Message) -> bool {
+    pub fn send(&self, to: MemberId, pool: u64, message: Message) -> bool {
         let boot = self.boot;
         let envelope = Envelope {
             pool,
@@ -225,7 +225,7 @@ fn states(states: &Mutex<States>) -> MutexGuard<'_, States> {
 }
 
 impl Link {
-    async fn keep_up(self: Arc<Self>, mut waiting: mpsc::Receiver<Envelope>) {
+    async fn maintain(self: Arc<Self>, mut waiting: mpsc::Receiver<Envelope>) {
         while !self.peer.addresses.is_empty() && !waiting.is_closed() {
             let why = match self.connect_somewhere().await {
                 Ok((address, stream)) if !waiting.is_closed() => {
@@ -294,23 +294,23 @@ impl Link {
         let name = ServerName::IpAddress(address.ip().into());
         let shaken = timeout(HANDSHAKE_WAIT, self.connector.connect(name, stream)).await;
         let mut stream = shaken.map_err(|_| End::Handshake)??;
-        greet(&mut stream, self.me, self.peer.member).await?;
+        exchange_hello(&mut stream, self.me, self.peer.member).await?;
         Ok(stream)
     }
 
     async fn converse(&self, stream: Stream, waiting: &mut mpsc::Receiver<Envelope>) -> End {
         let (mut from, mut to) = tokio::io::split(stream);
         let hears = async {
-            let mut pace = Pace::new(MESSAGES_PER_SECOND_MAX, ANSWERS_AT_ONCE_MAX);
+            let mut pace = Pace::new(MESSAGES_PER_SECOND_MAX, RESPONSES_PENDING_MAX);
             loop {
-                let heard = hear(&mut from).await;
+                let received = receive(&mut from).await;
                 pace.wait().await;
-                match heard {
+                match received {
                     Ok(envelope) if envelope.message == Message::Alive => {}
                     Ok(envelope) => {
                         let from = self.peer.member;
                         tracing::trace!(member = from.0, ?envelope, "a message");
-                        (self.hear)(Heard { from, envelope });
+                        (self.receive)(Received { from, envelope });
                     }
                     Err(end) => return end,
                 }
@@ -328,7 +328,7 @@ impl Link {
                         message: Message::Alive,
                     },
                 };
-                if let Err(end) = say(&mut to, &envelope).await {
+                if let Err(end) = send(&mut to, &envelope).await {
                     return end;
                 }
             }

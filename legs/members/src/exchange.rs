@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use certificates::Identity;
 use leg_record::MemberId;
 
-use crate::{Heard, LinkState, Links, Message, Peer};
+use crate::{LinkState, Links, Message, Peer, Received};
 
 /// A request without a response is sent again after this time.
 const AGAIN: Duration = Duration::from_millis(500);
@@ -20,7 +20,7 @@ const RESPONSES_MAX: usize = 1024;
 /// Connections for requests of one command.
 pub struct Exchange {
     links: Links,
-    received: Receiver<Heard>,
+    received: Receiver<Received>,
 }
 
 impl Exchange {
@@ -36,9 +36,9 @@ impl Exchange {
         peers: Vec<Peer>,
     ) -> io::Result<Self> {
         let (send, received) = sync_channel(RESPONSES_MAX);
-        let links = Links::start(me, boot, identity, peers, move |heard| {
+        let links = Links::start(me, boot, identity, peers, move |received| {
             // Dropped if there are too many.
-            let _ = send.try_send(heard);
+            let _ = send.try_send(received);
         })?;
         Ok(Self { links, received })
     }
@@ -55,7 +55,7 @@ impl Exchange {
         until: Instant,
         responses: &mut R,
         mut open: impl FnMut(&R) -> Vec<(MemberId, u64, Message)>,
-        mut take: impl FnMut(&mut R, Heard),
+        mut take: impl FnMut(&mut R, Received),
     ) {
         let mut sent = BTreeMap::<(MemberId, u64), Instant>::new();
         loop {
@@ -66,13 +66,13 @@ impl Exchange {
             for (member, pool, message) in open {
                 let at = sent.get(&(member, pool));
                 if at.is_none_or(|at| at.elapsed() >= AGAIN)
-                    && self.links.say(member, pool, message)
+                    && self.links.send(member, pool, message)
                 {
                     sent.insert((member, pool), Instant::now());
                 }
             }
             match self.received.recv_timeout(CHECK_INTERVAL) {
-                Ok(heard) => take(responses, heard),
+                Ok(received) => take(responses, received),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }

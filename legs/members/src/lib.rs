@@ -26,10 +26,10 @@ pub mod wire;
 
 pub use leg_memory::lock_file;
 
-pub use client::{Heard, LinkState, Links, Peer};
+pub use client::{LinkState, Links, Peer, Received};
 pub use exchange::Exchange;
 pub use liveness::Liveness;
-pub use member::{Member, PoolState, ReadmitError, Serves, Word, pools_in, readmit};
-pub use server::{Friend, Lend, Server};
+pub use member::{Member, PoolState, Readmission, ReadmitError, Serves, pools_in, readmit};
+pub use server::{AllowedMember, Lend, Server};
 pub use silence::Silence;
-pub use wire::{Envelope, Lent, Looked, Message};
+pub use wire::{Envelope, Inspection, Lent, Message};

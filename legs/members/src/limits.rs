@@ -19,10 +19,10 @@ pub const CONNECTIONS_OF_ONE_MEMBER_MAX: usize = 64;
 /// Messages per second that one connection may send.
 pub const MESSAGES_PER_SECOND_MAX: u32 = 200;
 /// Messages that may arrive in a burst before they are throttled.
-pub const MESSAGES_AT_ONCE_MAX: u32 = 100;
+pub const MESSAGES_BURST_MAX: u32 = 100;
 /// Responses that may arrive in a burst before they are throttled: more than one for each disk of the largest pool. The
 /// receiver queues them, and a member with a stolen key must not fill the memory of a head.
-pub const ANSWERS_AT_ONCE_MAX: u32 = 2048;
+pub const RESPONSES_PENDING_MAX: u32 = 2048;
 /// Time-out for sending one message.
 pub const SEND_WAIT: Duration = Duration::from_secs(5);
 /// Time-out for connecting to one address.
@@ -30,7 +30,7 @@ pub const CONNECT_WAIT: Duration = Duration::from_secs(1);
 /// Delay before the next address of a member is tried as well.
 pub const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(200);
 /// Time to send queued messages when the connections are closed.
-pub const LAST_WORDS_WAIT: Duration = Duration::from_millis(20);
+pub const LAST_MESSAGE_WAIT: Duration = Duration::from_millis(20);
 /// Pause before a reconnect.
 pub const RECONNECT_PAUSE: Duration = Duration::from_millis(200);
 /// Messages queued for one connection. Further ones are dropped.
@@ -43,8 +43,8 @@ pub const CLAIMS_OF_ALL_MAX: usize = 128;
 /// dropped.
 pub const CLAIMS_WAITING_MAX: usize = 1024;
 /// Responses queued for one connection.
-pub const ANSWERS_MAX: usize = 16;
+pub const RESPONSES_MAX: usize = 16;
 /// Pools that one member stores.
 pub const POOLS_MAX: usize = 1024;
 /// Pause after a change could not be written, before the next attempt.
-pub const KEEP_AGAIN: Duration = Duration::from_secs(1);
+pub const STORE_RETRY_AFTER: Duration = Duration::from_secs(1);

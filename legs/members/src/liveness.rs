@@ -33,7 +33,7 @@ impl Liveness {
 pub(crate) struct Watch {
     awake: Awake,
     since: Instant,
-    heard: BTreeMap<MemberId, Instant>,
+    received: BTreeMap<MemberId, Instant>,
 }
 
 impl Watch {
@@ -41,7 +41,7 @@ impl Watch {
         Self {
             awake: Awake::new(),
             since: Instant::now(),
-            heard: BTreeMap::new(),
+            received: BTreeMap::new(),
         }
     }
 
@@ -57,8 +57,8 @@ impl Watch {
         if was_frozen {
             self.since = now;
         }
-        if self.heard.len() < MEMBERS_MAX || self.heard.contains_key(&from) {
-            self.heard.insert(from, now);
+        if self.received.len() < MEMBERS_MAX || self.received.contains_key(&from) {
+            self.received.insert(from, now);
         }
     }
 
@@ -71,7 +71,7 @@ impl Watch {
         Liveness {
             observed_ms: ms(self.since),
             silent_ms: self
-                .heard
+                .received
                 .iter()
                 .map(|(member, at)| (*member, ms(*at)))
                 .collect(),
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_is_silent_only_if_the_listener_listened_for_as_long() {
+    fn silence_requires_listener_uptime_of_same_length() {
         let mut watch = Watch::new();
         let begun = watch.since;
         assert!(!watch.liveness_at(at(&watch, 9)).is_silent(OTHER, SILENCE));

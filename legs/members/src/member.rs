@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use leg_memory::{Store, StoreError, StoreErrorKind};
-use leg_record::{Answer, DiskId, MemberId, Membership, Memory, Request, Version};
+use leg_record::{DiskId, MemberId, MemberState, Membership, Request, Response, Version};
 
-use crate::limits::{KEEP_AGAIN, POOLS_MAX};
+use crate::limits::{POOLS_MAX, STORE_RETRY_AFTER};
 use crate::silence::Silence;
 use crate::wire::{Envelope, Message};
 
 /// File name extension of the marker that this member has stored the pool at some time.
-const KNOWN: &str = "known";
+const STORED: &str = "known";
 /// File name extension of the files of [`leg_memory`].
 const LEGS: &str = "legs";
 
@@ -26,7 +26,7 @@ pub type Serves = Box<dyn Fn(u64) -> bool + Send + Sync>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolState {
     /// It responds for the pool. The version of the newest record that it accepted.
-    Remembers(Option<Version>),
+    HasRecord(Option<Version>),
     /// Its state was lost. An administrator readmitted it, and the head that serves the pool will send the record.
     Lost,
     /// It does not respond for the pool.
@@ -40,7 +40,7 @@ pub enum ReadmitError {
     #[error(
         "this member has the record of pool {0} and responds: that record would be lost, and the other members rely on it"
     )]
-    Remembers(u64),
+    HasRecord(u64),
     /// It was already readmitted, and has not received the record yet.
     #[error(
         "this member is already readmitted to pool {0}: the head that serves it sends the record"
@@ -62,7 +62,7 @@ pub enum ReadmitError {
 
 /// An administrator's order to readmit a member that has lost its state.
 #[derive(Clone, Copy, Debug)]
-pub struct Word {
+pub struct Readmission {
     /// Random, not 0: the new life of the member.
     pub life: u64,
     /// Also readmit it if no file shows that it stored the pool before, because this host is a replacement.
@@ -73,7 +73,7 @@ enum Slot {
     Open(Box<Store>),
     Silent(Silence),
     /// A change could not be written, at this time.
-    Unkept(Instant),
+    NotStored(Instant),
 }
 
 type Pools = BTreeMap<u64, Arc<Mutex<Slot>>>;
@@ -87,7 +87,7 @@ pub struct Member {
     keep_again: Duration,
     /// Whether the state of a pool with a record that no longer names this member may be discarded when the owner
     /// readds it.
-    may_forget: bool,
+    may_discard: bool,
     pools: Mutex<Pools>,
 }
 
@@ -105,8 +105,8 @@ impl Member {
             boot,
             folder: folder.to_owned(),
             serves,
-            keep_again: KEEP_AGAIN,
-            may_forget: false,
+            keep_again: STORE_RETRY_AFTER,
+            may_discard: false,
             pools: Mutex::default(),
         };
         for pool in pools_in(folder)? {
@@ -123,7 +123,7 @@ impl Member {
     #[must_use]
     pub fn as_witness(self) -> Self {
         Self {
-            may_forget: true,
+            may_discard: true,
             ..self
         }
     }
@@ -146,7 +146,7 @@ impl Member {
         // A crash before the marker was written: write it now.
         if let Err(error) = note(&self.folder, pool) {
             tracing::error!(pool, %error, "this member does not respond for the pool: its directory cannot be written");
-            return Slot::Unkept(Instant::now());
+            return Slot::NotStored(Instant::now());
         }
         match Store::open(&self.folder, pool) {
             Ok(store) => Slot::Open(Box::new(store)),
@@ -156,7 +156,7 @@ impl Member {
 
     /// A change could not be written: retries, at most once per `keep_again`.
     fn try_again(&self, pool: u64, slot: &mut Slot) {
-        let Slot::Unkept(tried) = slot else { return };
+        let Slot::NotStored(tried) = slot else { return };
         if tried.elapsed() < self.keep_again {
             return;
         }
@@ -185,7 +185,7 @@ impl Member {
             }
             Err(StoreErrorKind::Missing) => Slot::Silent(Silence::Missing),
             Err(StoreErrorKind::Refused) => Slot::Silent(Silence::Damaged),
-            Err(_) => Slot::Unkept(Instant::now()),
+            Err(_) => Slot::NotStored(Instant::now()),
         };
     }
 
@@ -199,7 +199,7 @@ impl Member {
         let slot = slot.try_lock().ok()?;
         let named = match &*slot {
             Slot::Open(store) => store.memory().accepted.as_ref()?.members.clone(),
-            Slot::Silent(_) | Slot::Unkept(_) => None,
+            Slot::Silent(_) | Slot::NotStored(_) => None,
         };
         Some(named.unwrap_or_else(|| configured.clone()))
     }
@@ -211,10 +211,10 @@ impl Member {
             Slot::Open(store) if store.memory().is_lost() => PoolState::Lost,
             Slot::Open(store) => {
                 let record = store.memory().accepted.as_ref();
-                PoolState::Remembers(record.map(|record| record.version()))
+                PoolState::HasRecord(record.map(|record| record.version()))
             }
             Slot::Silent(why) => PoolState::Silent(*why),
-            Slot::Unkept(_) => PoolState::Silent(Silence::Unkept),
+            Slot::NotStored(_) => PoolState::Silent(Silence::NotStored),
         };
         let each = pools.into_iter().map(|(pool, slot)| (pool, state(&slot)));
         each.collect()
@@ -229,18 +229,18 @@ impl Member {
                 let record = store.memory().accepted.as_ref();
                 record.is_some_and(|record| record.names(disk))
             }
-            Slot::Silent(_) | Slot::Unkept(_) => false,
+            Slot::Silent(_) | Slot::NotStored(_) => false,
         });
         found.map(|(pool, _)| pool)
     }
 
     /// Handles a message of member `from`. The state that the response promises is already durable. May block on a
     /// disk.
-    pub fn hear(&self, from: MemberId, envelope: Envelope) -> Option<Envelope> {
+    pub fn receive(&self, from: MemberId, envelope: Envelope) -> Option<Envelope> {
         let pool = envelope.pool;
         let message = match envelope.message {
             Message::Alive => Some(Message::Alive),
-            Message::Ask(Request::Claim { by, .. }) if by != from => {
+            Message::Request(Request::Claim { by, .. }) if by != from => {
                 tracing::warn!(
                     pool,
                     member = from.0,
@@ -249,7 +249,7 @@ impl Member {
                 );
                 None
             }
-            Message::Ask(Request::Join { .. }) if !self.may_forget && self.remembers(pool) => {
+            Message::Request(Request::Join { .. }) if !self.may_discard && self.remembers(pool) => {
                 tracing::warn!(
                     pool,
                     member = from.0,
@@ -257,17 +257,17 @@ impl Member {
                 );
                 None
             }
-            Message::Ask(request) => self.ask(pool, request),
+            Message::Request(request) => self.handle_request(pool, request),
             Message::Found(memory) => self.found(pool, memory),
-            Message::Tell(_)
-            | Message::Founded(_)
+            Message::Response(_)
+            | Message::Created(_)
             | Message::Silent(_)
-            | Message::AskLender(..)
-            | Message::LookAt(_)
-            | Message::Looked(_)
-            | Message::AskConfiguration
+            | Message::LenderRequest(..)
+            | Message::Inspect(_)
+            | Message::Inspection(_)
+            | Message::RequestConfiguration
             | Message::Configuration(_)
-            | Message::AskLiveness
+            | Message::RequestLiveness
             | Message::Liveness(_)
             | Message::Lent(_) => None,
         };
@@ -279,7 +279,7 @@ impl Member {
         })
     }
 
-    fn ask(&self, pool: u64, request: Request) -> Option<Message> {
+    fn handle_request(&self, pool: u64, request: Request) -> Option<Message> {
         if let Request::Join { life, .. } = &request {
             self.begin_life(pool, *life);
         }
@@ -289,16 +289,16 @@ impl Member {
         let mut slot = slot.lock().expect("no holder panics");
         self.try_again(pool, &mut slot);
         if slot.silence().is_some_and(Silence::is_of_the_file) {
-            self.look_for_word(pool, &mut slot);
+            self.check_readmission(pool, &mut slot);
         }
         let Slot::Open(store) = &mut *slot else {
             return slot.silence().map(Message::Silent);
         };
         match store.handle(self.me, request, (self.serves)(pool)) {
             Ok(None) if store.memory().is_lost() => Some(Message::Silent(Silence::Lost)),
-            Ok(answer) => {
-                note_decision(pool, answer.as_ref());
-                answer.map(Message::Tell)
+            Ok(response) => {
+                note_decision(pool, response.as_ref());
+                response.map(Message::Response)
             }
             Err(error) => {
                 *slot = Slot::after(pool, &error);
@@ -315,7 +315,7 @@ impl Member {
         match &*slot.lock().expect("no holder panics") {
             Slot::Open(store) => !store.memory().is_lost(),
             Slot::Silent(why) => *why != Silence::Unknown,
-            Slot::Unkept(_) => true,
+            Slot::NotStored(_) => true,
         }
     }
 
@@ -336,7 +336,7 @@ impl Member {
         let mut slot = slot.lock().expect("no holder panics");
         if let Slot::Silent(Silence::Unknown) = &*slot {
             tracing::info!(pool, "this member is to be one of a pool");
-            *slot = self.create(pool, Memory::again(life));
+            *slot = self.create(pool, MemberState::again(life));
         }
     }
 
@@ -356,7 +356,7 @@ impl Member {
 
     /// Opens the file if an administrator has readmitted this member since. Any other file that has appeared is
     /// ignored.
-    fn look_for_word(&self, pool: u64, slot: &mut Slot) {
+    fn check_readmission(&self, pool: u64, slot: &mut Slot) {
         let opened = Store::open(&self.folder, pool);
         if let Some(store) = opened.ok().filter(|store| store.memory().is_lost()) {
             tracing::warn!(
@@ -368,7 +368,7 @@ impl Member {
     }
 
     /// Stores the record of a new pool. Idempotent.
-    fn found(&self, pool: u64, memory: Memory) -> Option<Message> {
+    fn found(&self, pool: u64, memory: MemberState) -> Option<Message> {
         let slot = {
             let mut pools = self.pools();
             if pools.len() >= POOLS_MAX && !pools.contains_key(&pool) {
@@ -391,22 +391,22 @@ impl Member {
                 );
                 return None;
             }
-            Slot::Silent(_) | Slot::Unkept(_) => {}
+            Slot::Silent(_) | Slot::NotStored(_) => {}
         }
         Some(match &*slot {
             Slot::Open(store) => {
                 let record = store.memory().accepted.as_ref();
-                Message::Founded(record.map(|record| record.version()).unwrap_or_default())
+                Message::Created(record.map(|record| record.version()).unwrap_or_default())
             }
             Slot::Silent(why) => Message::Silent(*why),
-            Slot::Unkept(_) => Message::Silent(Silence::Unkept),
+            Slot::NotStored(_) => Message::Silent(Silence::NotStored),
         })
     }
 
-    fn create(&self, pool: u64, memory: Memory) -> Slot {
+    fn create(&self, pool: u64, memory: MemberState) -> Slot {
         let created = Store::create(&self.folder, pool, memory);
         let Ok(store) = created.map_err(|error| silence(pool, &error)) else {
-            return Slot::Unkept(Instant::now());
+            return Slot::NotStored(Instant::now());
         };
         // Written after the file: without the marker, the file itself shows that the pool was stored.
         match note(&self.folder, pool) {
@@ -416,7 +416,7 @@ impl Member {
             }
             Err(error) => {
                 tracing::error!(pool, %error, "this member does not respond for a new pool: the directory cannot be written");
-                Slot::Unkept(Instant::now())
+                Slot::NotStored(Instant::now())
             }
         }
     }
@@ -426,7 +426,7 @@ impl Member {
     /// # Errors
     ///
     /// As [`readmit`].
-    pub fn readmit(&self, pool: u64, word: Word) -> Result<(), ReadmitError> {
+    pub fn readmit(&self, pool: u64, word: Readmission) -> Result<(), ReadmitError> {
         let slot = self.slot(pool);
         let mut slot = slot
             .as_ref()
@@ -435,12 +435,12 @@ impl Member {
             Some(Slot::Open(store)) if store.memory().is_lost() => {
                 return Err(ReadmitError::Waits(pool));
             }
-            Some(Slot::Open(_)) => return Err(ReadmitError::Remembers(pool)),
+            Some(Slot::Open(_)) => return Err(ReadmitError::HasRecord(pool)),
             _ => {}
         }
         readmit(&self.folder, pool, word)?;
         if let Some(slot) = &mut slot {
-            self.look_for_word(pool, slot);
+            self.check_readmission(pool, slot);
         }
         Ok(())
     }
@@ -452,13 +452,13 @@ impl Member {
 /// # Errors
 ///
 /// The member has the pool's record, or never stored it.
-pub fn readmit(folder: &Path, pool: u64, word: Word) -> Result<(), ReadmitError> {
+pub fn readmit(folder: &Path, pool: u64, word: Readmission) -> Result<(), ReadmitError> {
     let system = |error| ReadmitError::System(pool, error);
     match Store::open(folder, pool) {
         Ok(store) if store.memory().is_lost() => return Err(ReadmitError::Waits(pool)),
-        Ok(_) => return Err(ReadmitError::Remembers(pool)),
+        Ok(_) => return Err(ReadmitError::HasRecord(pool)),
         Err(error) => match error.kind {
-            StoreErrorKind::InUse => return Err(ReadmitError::Remembers(pool)),
+            StoreErrorKind::InUse => return Err(ReadmitError::HasRecord(pool)),
             StoreErrorKind::Missing | StoreErrorKind::Refused => {}
             _ => return Err(ReadmitError::Store(pool, error)),
         },
@@ -467,34 +467,37 @@ pub fn readmit(folder: &Path, pool: u64, word: Word) -> Result<(), ReadmitError>
     if !was_known && !word.is_replaced {
         return Err(ReadmitError::Unknown(pool));
     }
-    put_aside(folder, pool).map_err(system)?;
-    let store = Store::create(folder, pool, Memory::again(word.life));
+    move_aside(folder, pool).map_err(system)?;
+    let store = Store::create(folder, pool, MemberState::again(word.life));
     store.map_err(|error| ReadmitError::Store(pool, error))?;
     note(folder, pool).map_err(system)
 }
 
 /// Logs the decision on a request. Reads change nothing, and are logged with the messages.
-fn note_decision(pool: u64, answer: Option<&Answer>) {
-    match answer {
-        Some(Answer::Promised { ballot, life, .. }) => {
+fn note_decision(pool: u64, response: Option<&Response>) {
+    match response {
+        Some(Response::Promised { ballot, life, .. }) => {
             tracing::debug!(pool, term = ballot.epoch, life, "a term is promised");
         }
-        Some(Answer::Serves(ballot)) => {
+        Some(Response::Serves(ballot)) => {
             let term = ballot.epoch;
             tracing::debug!(pool, term, "a claim is refused: this head serves the pool");
         }
-        Some(Answer::Accepted(ballot, version)) => {
+        Some(Response::Accepted(ballot, version)) => {
             let (term, record) = (ballot.epoch, version.sequence);
             tracing::debug!(pool, term, record, "a record is accepted");
         }
-        Some(Answer::Refused { asked, promised }) => {
-            let (term, promised) = (asked.epoch, promised.epoch);
+        Some(Response::Refused {
+            requested,
+            promised,
+        }) => {
+            let (term, promised) = (requested.epoch, promised.epoch);
             tracing::debug!(pool, term, promised, "refused: another term is promised");
         }
-        Some(Answer::Forgot(_, life)) => {
+        Some(Response::StateLost(_, life)) => {
             tracing::debug!(pool, life, "this member has no record and no vote");
         }
-        Some(Answer::Known(..)) => {}
+        Some(Response::Known(..)) => {}
         None => tracing::debug!(pool, "a request needs no response, or is ignored"),
     }
 }
@@ -504,14 +507,14 @@ impl Slot {
         match self {
             Self::Open(_) => None,
             Self::Silent(why) => Some(*why),
-            Self::Unkept(_) => Some(Silence::Unkept),
+            Self::NotStored(_) => Some(Silence::NotStored),
         }
     }
 
     /// The state after an error.
     fn after(pool: u64, error: &StoreError) -> Self {
         match silence(pool, error) {
-            Silence::Unkept => Self::Unkept(Instant::now()),
+            Silence::NotStored => Self::NotStored(Instant::now()),
             why => Self::Silent(why),
         }
     }
@@ -525,7 +528,7 @@ fn silence(pool: u64, error: &StoreError) -> Silence {
         StoreErrorKind::Exists
         | StoreErrorKind::InUse
         | StoreErrorKind::System
-        | StoreErrorKind::Doubtful => Silence::Unkept,
+        | StoreErrorKind::Doubtful => Silence::NotStored,
     };
     let cause = std::error::Error::source(error).map(tracing::field::display);
     tracing::error!(pool, %error, cause, "this member does not respond for the pool");
@@ -546,7 +549,7 @@ pub fn pools_in(folder: &Path) -> io::Result<Vec<u64>> {
     for entry in entries {
         let name = entry?.file_name();
         let name = name.to_string_lossy();
-        let Some((number, KNOWN | LEGS)) = name.split_once('.') else {
+        let Some((number, STORED | LEGS)) = name.split_once('.') else {
             continue;
         };
         pools.extend(number.parse::<u64>().ok());
@@ -557,7 +560,7 @@ pub fn pools_in(folder: &Path) -> io::Result<Vec<u64>> {
 }
 
 fn known(folder: &Path, pool: u64) -> PathBuf {
-    folder.join(format!("{pool}.{KNOWN}"))
+    folder.join(format!("{pool}.{STORED}"))
 }
 
 /// Creates the marker that this member has stored the pool. Durable on return.
@@ -571,7 +574,7 @@ fn note(folder: &Path, pool: u64) -> io::Result<()> {
 }
 
 /// Renames a refused file. The marker remains.
-fn put_aside(folder: &Path, pool: u64) -> io::Result<()> {
+fn move_aside(folder: &Path, pool: u64) -> io::Result<()> {
     let refused = leg_memory::path_of(folder, pool);
     if !refused.try_exists()? {
         return Ok(());
@@ -589,14 +592,14 @@ fn put_aside(folder: &Path, pool: u64) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use leg_record::{Answer, Ballot, Membership, Record, Tag};
+    use leg_record::{Ballot, Membership, Record, Response, Tag};
 
     const POOL: u64 = 77;
     const HEAD: MemberId = MemberId(1);
 
-    fn memory() -> Memory {
+    fn memory() -> MemberState {
         let ballot = Ballot { epoch: 1, nonce: 5 };
-        Memory::new(Record::new(POOL, ballot, [DiskId(1), DiskId(2)]))
+        MemberState::new(Record::new(POOL, ballot, [DiskId(1), DiskId(2)]))
     }
 
     fn member(folder: &Path) -> Member {
@@ -607,23 +610,23 @@ mod tests {
         member(folder).as_witness()
     }
 
-    fn hear(member: &Member, message: Message) -> Option<Message> {
+    fn receive(member: &Member, message: Message) -> Option<Message> {
         let envelope = Envelope {
             pool: POOL,
             boot: 4,
             message,
         };
-        let answer = member.hear(HEAD, envelope);
-        answer.map(|answer| {
-            assert_eq!((answer.pool, answer.boot), (POOL, 9));
-            answer.message
+        let response = member.receive(HEAD, envelope);
+        response.map(|response| {
+            assert_eq!((response.pool, response.boot), (POOL, 9));
+            response.message
         })
     }
 
     /// A head that serves the pool sends the join request. Existing state is discarded only if a record left this
     /// member out.
     #[test]
-    fn a_member_that_was_never_told_of_a_pool_begins_a_life_when_it_is_to_join() {
+    fn member_without_state_starts_new_life_on_join() {
         let folder = tempfile::tempdir().expect("a folder");
         let tag = Tag { boot: 4, number: 1 };
         let join = |members: Option<Membership>, epoch: u64| {
@@ -631,51 +634,51 @@ mod tests {
             record.ballot.epoch = epoch;
             record.members = members;
             let life = 6 + epoch;
-            Message::Ask(Request::Join { tag, record, life })
+            Message::Request(Request::Join { tag, record, life })
         };
-        let forgot = |life| Some(Message::Tell(Answer::Forgot(tag, life)));
+        let state_lost = |life| Some(Message::Response(Response::StateLost(tag, life)));
         let heads = Membership::TwoHeads([HEAD, MemberId(2)]);
         let (joining, known) = (folder.path().join("new"), folder.path().join("known"));
-        assert_eq!(hear(&witness(&joining), join(None, 1)), forgot(7));
+        assert_eq!(receive(&witness(&joining), join(None, 1)), state_lost(7));
         // The file stores the life, also across a restart.
         let again = witness(&joining);
         assert_eq!(again.states()[&POOL], PoolState::Lost);
-        assert_eq!(hear(&again, join(Some(heads.clone()), 3)), forgot(7));
+        assert_eq!(receive(&again, join(Some(heads.clone()), 3)), state_lost(7));
         let again = witness(&known);
-        assert_eq!(hear(&again, Message::Found(memory())), founded());
-        assert_eq!(hear(&again, join(None, 3)), None);
-        assert_eq!(hear(&again, join(Some(heads), 3)), forgot(9));
-        assert_eq!(member_file(&known), Memory::again(9));
+        assert_eq!(receive(&again, Message::Found(memory())), created());
+        assert_eq!(receive(&again, join(None, 3)), None);
+        assert_eq!(receive(&again, join(Some(heads), 3)), state_lost(9));
+        assert_eq!(member_file(&known), MemberState::again(9));
     }
 
     /// Whichever record it receives. It has no state of that pool to discard.
     #[test]
-    fn a_head_joins_a_pool_that_is_new_to_it_and_forgets_none() {
+    fn head_joins_unknown_pool_and_keeps_existing_ones() {
         let folder = tempfile::tempdir().expect("a folder");
         let head = member(folder.path());
         let mut record = memory().accepted.expect("a record");
         record.ballot.epoch = 3;
         record.members = Some(Membership::TwoHeads([HEAD, MemberId(2)]));
         let tag = Tag { boot: 4, number: 1 };
-        let join = Message::Ask(Request::Join {
+        let join = Message::Request(Request::Join {
             tag,
             record,
             life: 9,
         });
-        assert_eq!(hear(&head, Message::Found(memory())), founded());
-        assert_eq!(hear(&head, join.clone()), None);
+        assert_eq!(receive(&head, Message::Found(memory())), created());
+        assert_eq!(receive(&head, join.clone()), None);
         assert_eq!(member_file(folder.path()), memory());
         let folder = folder.path().join("new");
         let third = member(&folder);
-        let forgot = Some(Message::Tell(Answer::Forgot(tag, 9)));
-        assert_eq!(hear(&third, join.clone()), forgot);
-        assert_eq!(hear(&third, join), forgot, "the response was lost");
-        assert_eq!(member_file(&folder), Memory::again(9));
+        let state_lost = Some(Message::Response(Response::StateLost(tag, 9)));
+        assert_eq!(receive(&third, join.clone()), state_lost);
+        assert_eq!(receive(&third, join), state_lost, "the response was lost");
+        assert_eq!(member_file(&folder), MemberState::again(9));
     }
 
     /// The record names the members. The configuration counts only if the record names none.
     #[test]
-    fn the_members_are_those_of_the_record() {
+    fn members_of_record_override_configuration() {
         let folder = tempfile::tempdir().expect("a folder");
         let heads = [HEAD, MemberId(2)];
         let witness = MemberId(3);
@@ -683,34 +686,34 @@ mod tests {
         let three = Membership::TwoHeadsAndWitness { heads, witness };
         let one = member(folder.path());
         assert_eq!(one.membership(POOL, &two), Some(two.clone()), "unknown");
-        hear(&one, Message::Found(memory()));
+        receive(&one, Message::Found(memory()));
         assert_eq!(one.membership(POOL, &two), Some(two.clone()), "unnamed");
         let mut record = memory().accepted.expect("a record");
         record.sequence += 1;
         record.members = Some(three.clone());
         assert!(matches!(
-            hear(&one, Message::Ask(Request::Propose(record))),
-            Some(Message::Tell(Answer::Accepted(..)))
+            receive(&one, Message::Request(Request::Propose(record))),
+            Some(Message::Response(Response::Accepted(..)))
         ));
         assert_eq!(one.membership(POOL, &two), Some(three));
     }
 
-    fn member_file(folder: &Path) -> Memory {
+    fn member_file(folder: &Path) -> MemberState {
         let bytes = std::fs::read(leg_memory::path_of(folder, POOL)).expect("a file");
-        leg_record::decode_memory(&bytes).expect("a memory")
+        leg_record::decode_state(&bytes).expect("a memory")
     }
 
     fn read() -> Message {
-        Message::Ask(Request::Read(Tag { boot: 4, number: 1 }))
+        Message::Request(Request::Read(Tag { boot: 4, number: 1 }))
     }
 
     fn claim(by: MemberId) -> Message {
         let ballot = Ballot { epoch: 6, nonce: 2 };
-        Message::Ask(Request::Claim { ballot, by })
+        Message::Request(Request::Claim { ballot, by })
     }
 
-    fn founded() -> Option<Message> {
-        Some(Message::Founded(
+    fn created() -> Option<Message> {
+        Some(Message::Created(
             memory().accepted.expect("a record").version(),
         ))
     }
@@ -719,16 +722,16 @@ mod tests {
         Some(Message::Silent(why))
     }
 
-    fn word(life: u64) -> Word {
-        Word {
+    fn word(life: u64) -> Readmission {
+        Readmission {
             life,
             is_replaced: false,
         }
     }
 
-    fn forgot(life: u64) -> Option<Message> {
+    fn state_lost(life: u64) -> Option<Message> {
         let tag = Tag { boot: 4, number: 1 };
-        Some(Message::Tell(Answer::Forgot(tag, life)))
+        Some(Message::Response(Response::StateLost(tag, life)))
     }
 
     /// A record that names the life of this member.
@@ -740,48 +743,48 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_is_founded_once_and_remembered_after_a_restart() {
+    fn pool_is_created_once_and_persists_across_restart() {
         let folder = tempfile::tempdir().expect("folder");
         let one = member(folder.path());
-        assert_eq!(hear(&one, read()), silent(Silence::Unknown));
-        assert_eq!(hear(&one, Message::Found(memory())), founded());
-        assert_eq!(hear(&one, Message::Found(memory())), founded(), "again");
-        let promised = hear(&one, claim(HEAD));
+        assert_eq!(receive(&one, read()), silent(Silence::Unknown));
+        assert_eq!(receive(&one, Message::Found(memory())), created());
+        assert_eq!(receive(&one, Message::Found(memory())), created(), "again");
+        let promised = receive(&one, claim(HEAD));
         assert!(matches!(
             promised,
-            Some(Message::Tell(Answer::Promised { .. }))
+            Some(Message::Response(Response::Promised { .. }))
         ));
-        assert_eq!(hear(&one, Message::Found(memory())), None, "too late");
+        assert_eq!(receive(&one, Message::Found(memory())), None, "too late");
         drop(one);
         let again = member(folder.path());
-        let Some(Message::Tell(Answer::Known(_, known))) = hear(&again, read()) else {
-            panic!("no answer");
+        let Some(Message::Response(Response::Known(_, known))) = receive(&again, read()) else {
+            panic!("no response");
         };
         assert_eq!(known.promised.epoch, 6);
     }
 
     #[test]
-    fn nobody_claims_for_another() {
+    fn claim_for_another_head_is_refused() {
         let folder = tempfile::tempdir().expect("folder");
         let one = member(folder.path());
-        hear(&one, Message::Found(memory()));
-        assert_eq!(hear(&one, claim(MemberId(2))), None);
+        receive(&one, Message::Found(memory()));
+        assert_eq!(receive(&one, claim(MemberId(2))), None);
     }
 
     #[test]
-    fn a_member_that_lost_its_file_is_silent_until_a_person_says_so() {
+    fn member_without_file_is_mute_until_confirmed() {
         let folder = tempfile::tempdir().expect("folder");
         let one = member(folder.path());
-        hear(&one, Message::Found(memory()));
+        receive(&one, Message::Found(memory()));
         assert!(matches!(
             one.readmit(POOL, word(7)),
-            Err(ReadmitError::Remembers(POOL))
+            Err(ReadmitError::HasRecord(POOL))
         ));
         drop(one);
         std::fs::remove_file(leg_memory::path_of(folder.path(), POOL)).expect("lost");
         let again = member(folder.path());
-        assert_eq!(hear(&again, read()), silent(Silence::Missing));
-        let refound = hear(&again, Message::Found(memory()));
+        assert_eq!(receive(&again, read()), silent(Silence::Missing));
+        let refound = receive(&again, Message::Found(memory()));
         assert_eq!(refound, silent(Silence::Missing), "by no head alone");
         let unsaid = again.readmit(POOL + 1, word(7));
         assert!(matches!(unsaid, Err(ReadmitError::Unknown(_))));
@@ -790,71 +793,71 @@ mod tests {
             again.readmit(POOL, word(8)),
             Err(ReadmitError::Waits(POOL))
         ));
-        assert_eq!(hear(&again, read()), forgot(7));
-        assert_eq!(hear(&again, claim(HEAD)), silent(Silence::Lost));
-        assert_eq!(hear(&again, Message::Found(memory())), None);
+        assert_eq!(receive(&again, read()), state_lost(7));
+        assert_eq!(receive(&again, claim(HEAD)), silent(Silence::Lost));
+        assert_eq!(receive(&again, Message::Found(memory())), None);
         drop(again);
         let again = member(folder.path());
         assert_eq!(again.states()[&POOL], PoolState::Lost);
-        assert_eq!(hear(&again, read()), forgot(7), "after a restart");
+        assert_eq!(receive(&again, read()), state_lost(7), "after a restart");
         assert!(matches!(
-            hear(&again, Message::Ask(Request::Welcome(named(7)))),
-            Some(Message::Tell(Answer::Accepted(..)))
+            receive(&again, Message::Request(Request::Welcome(named(7)))),
+            Some(Message::Response(Response::Accepted(..)))
         ));
         let version = Some(named(7).version());
-        assert_eq!(again.states()[&POOL], PoolState::Remembers(version));
+        assert_eq!(again.states()[&POOL], PoolState::HasRecord(version));
     }
 
     /// Another process readmits the member while this one runs.
     #[test]
-    fn a_word_that_another_process_said_is_followed_at_the_next_question() {
+    fn confirmation_by_other_process_applies_to_next_request() {
         let folder = tempfile::tempdir().expect("folder");
         let one = member(folder.path());
-        hear(&one, Message::Found(memory()));
+        receive(&one, Message::Found(memory()));
         let said = readmit(folder.path(), POOL, word(7));
-        assert!(matches!(said, Err(ReadmitError::Remembers(POOL))));
+        assert!(matches!(said, Err(ReadmitError::HasRecord(POOL))));
         drop(one);
         let path = leg_memory::path_of(folder.path(), POOL);
         let whole = std::fs::read(&path).expect("read");
         std::fs::remove_file(&path).expect("lost");
         let one = member(folder.path());
-        assert_eq!(hear(&one, read()), silent(Silence::Missing));
+        assert_eq!(receive(&one, read()), silent(Silence::Missing));
         std::fs::write(&path, whole).expect("an old copy");
-        assert_eq!(hear(&one, read()), silent(Silence::Missing), "no word");
+        assert_eq!(receive(&one, read()), silent(Silence::Missing), "no word");
         std::fs::remove_file(&path).expect("gone again");
         readmit(folder.path(), POOL, word(7)).expect("a person's word");
-        assert_eq!(hear(&one, read()), forgot(7));
+        assert_eq!(receive(&one, read()), state_lost(7));
     }
 
     /// A replacement host, or one that lost its whole directory.
     #[test]
-    fn a_machine_that_takes_the_place_of_a_member_says_so() {
+    fn replacement_host_of_member_reports_itself() {
         let folder = tempfile::tempdir().expect("folder");
         let one = member(folder.path());
-        assert_eq!(hear(&one, read()), silent(Silence::Unknown));
+        assert_eq!(receive(&one, read()), silent(Silence::Unknown));
         let unsaid = readmit(folder.path(), POOL, word(7));
         assert!(matches!(unsaid, Err(ReadmitError::Unknown(POOL))));
-        let replaced = Word {
+        let replaced = Readmission {
             is_replaced: true,
             ..word(7)
         };
         readmit(folder.path(), POOL, replaced).expect("a person's word");
-        assert_eq!(hear(&one, read()), forgot(7));
+        assert_eq!(receive(&one, read()), state_lost(7));
     }
 
     #[test]
-    fn a_damaged_file_is_kept_aside_by_a_persons_word() {
+    fn confirmation_moves_damaged_file_aside() {
         let folder = tempfile::tempdir().expect("folder");
         let path = leg_memory::path_of(folder.path(), POOL);
         for round in 1..=2 {
             let one = member(folder.path());
-            hear(&one, Message::Found(memory()));
+            receive(&one, Message::Found(memory()));
             drop(one);
             std::fs::write(&path, format!("damage {round}")).expect("damaged");
             let again = member(folder.path());
-            assert_eq!(hear(&again, read()), silent(Silence::Damaged));
+            assert_eq!(receive(&again, read()), silent(Silence::Damaged));
             again.readmit(POOL, word(round)).expect("a person's word");
-            assert_eq!(hear(&again, read()), forgot(round));
+            assert_eq!(receive(&again, read()), state_lost(round));
             let kept = path.with_extension(format!("legs.refused-{round}"));
             let kept = std::fs::read_to_string(kept).expect("kept");
             assert_eq!(kept, format!("damage {round}"));
@@ -863,55 +866,63 @@ mod tests {
 
     /// The file exists and the marker is missing: killed between the two.
     #[test]
-    fn a_kill_between_the_file_and_its_note_forgets_nothing() {
+    fn kill_between_file_and_marker_loses_no_state() {
         let folder = tempfile::tempdir().expect("folder");
         let one = member(folder.path());
-        hear(&one, Message::Found(memory()));
+        receive(&one, Message::Found(memory()));
         drop(one);
         std::fs::remove_file(known(folder.path(), POOL)).expect("as if killed");
         drop(member(folder.path()));
         std::fs::remove_file(leg_memory::path_of(folder.path(), POOL)).expect("lost");
         let again = member(folder.path());
-        assert_eq!(hear(&again, read()), silent(Silence::Missing));
+        assert_eq!(receive(&again, read()), silent(Silence::Missing));
     }
 
     /// The disk is full, until space is freed.
     #[test]
-    fn a_write_that_fails_silences_the_pool_until_one_succeeds() {
+    fn failed_write_mutes_pool_until_a_write_succeeds() {
         let folder = tempfile::tempdir().expect("folder");
         let mut one = member(folder.path());
-        hear(&one, Message::Found(memory()));
+        receive(&one, Message::Found(memory()));
         let new = leg_memory::path_of(folder.path(), POOL).with_extension("legs.new");
         std::fs::create_dir(&new).expect("in the way");
-        assert_eq!(hear(&one, claim(HEAD)), silent(Silence::Unkept));
+        assert_eq!(receive(&one, claim(HEAD)), silent(Silence::NotStored));
         let state = one.states()[&POOL];
-        assert_eq!(state, PoolState::Silent(Silence::Unkept));
+        assert_eq!(state, PoolState::Silent(Silence::NotStored));
         std::fs::remove_dir(&new).expect("out of the way");
-        assert_eq!(hear(&one, read()), silent(Silence::Unkept), "too early");
+        assert_eq!(
+            receive(&one, read()),
+            silent(Silence::NotStored),
+            "too early"
+        );
         std::fs::create_dir(&new).expect("in the way");
         one.keep_again = Duration::ZERO;
-        assert_eq!(hear(&one, read()), silent(Silence::Unkept), "still full");
+        assert_eq!(
+            receive(&one, read()),
+            silent(Silence::NotStored),
+            "still full"
+        );
         std::fs::remove_dir(&new).expect("out of the way");
-        let promised = hear(&one, claim(HEAD));
+        let promised = receive(&one, claim(HEAD));
         assert!(
-            matches!(promised, Some(Message::Tell(Answer::Promised { .. }))),
+            matches!(promised, Some(Message::Response(Response::Promised { .. }))),
             "{promised:?}"
         );
     }
 
     #[test]
-    fn a_pool_that_could_not_be_kept_when_it_was_made_is_made_later() {
+    fn pool_not_stored_at_creation_is_created_later() {
         let folder = tempfile::tempdir().expect("folder");
         let mut one = member(folder.path());
         one.keep_again = Duration::ZERO;
         let new = leg_memory::path_of(folder.path(), POOL).with_extension("legs.new");
         std::fs::create_dir(&new).expect("in the way");
         assert_eq!(
-            hear(&one, Message::Found(memory())),
-            silent(Silence::Unkept)
+            receive(&one, Message::Found(memory())),
+            silent(Silence::NotStored)
         );
         std::fs::remove_dir(&new).expect("out of the way");
-        assert_eq!(hear(&one, read()), silent(Silence::Unknown));
-        assert_eq!(hear(&one, Message::Found(memory())), founded());
+        assert_eq!(receive(&one, read()), silent(Silence::Unknown));
+        assert_eq!(receive(&one, Message::Found(memory())), created());
     }
 }

@@ -15,24 +15,24 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use crate::limits::{
-    ANSWERS_MAX, CLAIMS_MAX, CLAIMS_OF_ALL_MAX, CLAIMS_WAITING_MAX, CONNECTIONS_OF_ONE_MEMBER_MAX,
-    HANDSHAKE_WAIT, HANDSHAKES_MAX, HANDSHAKES_OF_ONE_ADDRESS_MAX, MESSAGES_AT_ONCE_MAX,
-    MESSAGES_PER_SECOND_MAX,
+    CLAIMS_MAX, CLAIMS_OF_ALL_MAX, CLAIMS_WAITING_MAX, CONNECTIONS_OF_ONE_MEMBER_MAX,
+    HANDSHAKE_WAIT, HANDSHAKES_MAX, HANDSHAKES_OF_ONE_ADDRESS_MAX, MESSAGES_BURST_MAX,
+    MESSAGES_PER_SECOND_MAX, RESPONSES_MAX,
 };
 use crate::liveness::Watch;
 use crate::member::Member;
-use crate::stream::{End, Pace, greet, hear, prepare, say};
+use crate::stream::{End, Pace, exchange_hello, prepare, receive, send};
 use crate::wire::{Envelope, Message};
 
 /// Pause after the system has refused to accept: it may be out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
 /// The same end of connections from one address is logged at most this often.
-const SAME_END_INTERVAL: Duration = Duration::from_secs(60);
+const REPEATED_END_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A member that may connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Friend {
+pub struct AllowedMember {
     /// Member number.
     pub member: MemberId,
     /// Fingerprint of its certificate.
@@ -40,27 +40,27 @@ pub struct Friend {
 }
 
 /// The task of a connection, and its source address.
-struct Guest {
+struct OpenConnection {
     from: IpAddr,
     task: AbortHandle,
 }
 
 #[derive(Default)]
-struct Guests {
+struct OpenConnections {
     /// Connections that are not authenticated yet, the oldest first.
-    strangers: VecDeque<Guest>,
-    members: BTreeMap<MemberId, VecDeque<Guest>>,
-    told: Told,
+    strangers: VecDeque<OpenConnection>,
+    members: BTreeMap<MemberId, VecDeque<OpenConnection>>,
+    reported: LoggedEnds,
 }
 
 /// Closed connections that were logged recently, by source address and reason.
 #[derive(Default)]
-struct Told(BTreeMap<(IpAddr, String), Instant>);
+struct LoggedEnds(BTreeMap<(IpAddr, String), Instant>);
 
-impl Told {
+impl LoggedEnds {
     /// Whether the line is new, or was logged long enough ago.
     fn insert(&mut self, from: IpAddr, why: String, now: Instant) -> bool {
-        let is_recent = |at: Instant| now.saturating_duration_since(at) < SAME_END_INTERVAL;
+        let is_recent = |at: Instant| now.saturating_duration_since(at) < REPEATED_END_INTERVAL;
         self.0.retain(|_, at| is_recent(*at));
         let is_known = self.0.contains_key(&(from, why.clone()));
         if !is_known && self.0.len() < HANDSHAKES_MAX {
@@ -70,17 +70,17 @@ impl Told {
     }
 }
 
-impl Guests {
-    fn forget_ended(&mut self) {
+impl OpenConnections {
+    fn remove_ended(&mut self) {
         self.strangers.retain(|guest| !guest.task.is_finished());
-        for guests in self.members.values_mut() {
-            guests.retain(|guest| !guest.task.is_finished());
+        for open_connections in self.members.values_mut() {
+            open_connections.retain(|guest| !guest.task.is_finished());
         }
     }
 
     /// Whether a connection from there may start a handshake. The oldest unauthenticated one is closed to make room.
     fn has_room(&mut self, from: IpAddr) -> bool {
-        self.forget_ended();
+        self.remove_ended();
         let of_one = self.strangers.iter().filter(|guest| guest.from == from);
         if of_one.count() >= HANDSHAKES_OF_ONE_ADDRESS_MAX {
             return false;
@@ -95,7 +95,7 @@ impl Guests {
 
     /// `task` is authenticated as `member`.
     fn admit(&mut self, member: MemberId, task: &tokio::task::Id) {
-        self.forget_ended();
+        self.remove_ended();
         let place = self
             .strangers
             .iter()
@@ -103,31 +103,31 @@ impl Guests {
         let Some(guest) = place.and_then(|place| self.strangers.remove(place)) else {
             return;
         };
-        let guests = self.members.entry(member).or_default();
-        if guests.len() >= CONNECTIONS_OF_ONE_MEMBER_MAX {
-            if let Some(oldest) = guests.pop_front() {
+        let open_connections = self.members.entry(member).or_default();
+        if open_connections.len() >= CONNECTIONS_OF_ONE_MEMBER_MAX {
+            if let Some(oldest) = open_connections.pop_front() {
                 oldest.task.abort();
             }
         }
-        guests.push_back(guest);
+        open_connections.push_back(guest);
     }
 }
 
 /// Callback for a message and its sender.
-type Heard = dyn Fn(MemberId, &Envelope) + Send + Sync;
+type Received = dyn Fn(MemberId, &Envelope) + Send + Sync;
 
-/// Handles a request to the lender of this host's disks for a member: [`Message::AskLender`], [`Message::LookAt`] or
-/// [`Message::AskConfiguration`]. It may block on a disk. `None` means no response.
+/// Handles a request to the lender of this host's disks for a member: [`Message::LenderRequest`], [`Message::Inspect`] or
+/// [`Message::RequestConfiguration`]. It may block on a disk. `None` means no response.
 pub type Lend = dyn Fn(MemberId, &Envelope) -> Option<Message> + Send + Sync;
 
 /// Serves one [`Member`] to the other members.
 pub struct Server {
     member: Arc<Member>,
-    friends: Vec<Friend>,
+    friends: Vec<AllowedMember>,
     acceptor: TlsAcceptor,
-    guests: Mutex<Guests>,
+    open_connections: Mutex<OpenConnections>,
     /// Called for each message, before it is handled.
-    heard: Box<Heard>,
+    received: Box<Received>,
     lend: Arc<Lend>,
     watch: Mutex<Watch>,
     /// Claims in progress on all connections.
@@ -141,7 +141,7 @@ struct Claims {
 }
 
 impl Server {
-    /// Accepts only `friends`. `heard` is called for each message before it is handled; it must not block.
+    /// Accepts only `friends`. `received` is called for each message before it is handled; it must not block.
     ///
     /// # Errors
     ///
@@ -149,10 +149,10 @@ impl Server {
     pub fn new(
         member: Arc<Member>,
         identity: &Identity,
-        friends: Vec<Friend>,
-        heard: impl Fn(MemberId, &Envelope) + Send + Sync + 'static,
+        friends: Vec<AllowedMember>,
+        received: impl Fn(MemberId, &Envelope) + Send + Sync + 'static,
     ) -> Result<Arc<Self>, rustls::Error> {
-        Self::with_lender(member, identity, friends, heard, |_, _| None)
+        Self::with_lender(member, identity, friends, received, |_, _| None)
     }
 
     /// The same on a host that lends disks. Its runtime needs [`CLAIMS_OF_ALL_MAX`] blocking threads in addition to
@@ -164,8 +164,8 @@ impl Server {
     pub fn with_lender(
         member: Arc<Member>,
         identity: &Identity,
-        friends: Vec<Friend>,
-        heard: impl Fn(MemberId, &Envelope) + Send + Sync + 'static,
+        friends: Vec<AllowedMember>,
+        received: impl Fn(MemberId, &Envelope) + Send + Sync + 'static,
         lend: impl Fn(MemberId, &Envelope) -> Option<Message> + Send + Sync + 'static,
     ) -> Result<Arc<Self>, rustls::Error> {
         let known = friends.iter().map(|friend| friend.fingerprint).collect();
@@ -173,8 +173,8 @@ impl Server {
             member,
             friends,
             acceptor: identity.server(known)?.into(),
-            guests: Mutex::default(),
-            heard: Box::new(heard),
+            open_connections: Mutex::default(),
+            received: Box::new(received),
             lend: Arc::new(lend),
             watch: Mutex::new(Watch::new()),
             claims: Arc::new(Semaphore::new(CLAIMS_OF_ALL_MAX)),
@@ -183,15 +183,15 @@ impl Server {
 
     /// Number of open connections per member.
     pub fn connected(&self) -> BTreeMap<MemberId, usize> {
-        let mut guests = self.guests();
-        guests.forget_ended();
-        let counted = guests.members.iter();
-        let counted = counted.map(|(member, guests)| (*member, guests.len()));
+        let mut open_connections = self.open_connections();
+        open_connections.remove_ended();
+        let counted = open_connections.members.iter();
+        let counted = counted.map(|(member, open_connections)| (*member, open_connections.len()));
         counted.filter(|(_, count)| *count > 0).collect()
     }
 
-    fn guests(&self) -> MutexGuard<'_, Guests> {
-        self.guests.lock().expect("no holder panics")
+    fn open_connections(&self) -> MutexGuard<'_, OpenConnections> {
+        self.open_connections.lock().expect("no holder panics")
     }
 
     fn watch(&self) -> MutexGuard<'_, Watch> {
@@ -212,8 +212,8 @@ impl Server {
     }
 
     fn take(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr) {
-        let mut guests = self.guests();
-        if !guests.has_room(peer.ip()) {
+        let mut open_connections = self.open_connections();
+        if !open_connections.has_room(peer.ip()) {
             tracing::debug!(%peer, "too many unauthenticated connections from this address");
             return;
         }
@@ -224,7 +224,7 @@ impl Server {
                 server.note_end(peer, &end);
             }
         });
-        guests.strangers.push_back(Guest {
+        open_connections.strangers.push_back(OpenConnection {
             from: peer.ip(),
             task: task.abort_handle(),
         });
@@ -236,11 +236,11 @@ impl Server {
         let why = end.to_string();
         // For an authenticated member each end is logged.
         let is_of_member = matches!(end, End::Closed | End::Silence | End::Stalled);
-        let told = || {
-            let told = &mut self.guests().told;
-            told.insert(peer.ip(), why.clone(), Instant::now())
+        let reported = || {
+            let reported = &mut self.open_connections().reported;
+            reported.insert(peer.ip(), why.clone(), Instant::now())
         };
-        match is_of_member || told() {
+        match is_of_member || reported() {
             true => tracing::info!(%peer, why, "a connection of a member ended"),
             false => tracing::debug!(%peer, why, "a connection of a member ended, as before"),
         }
@@ -257,72 +257,72 @@ impl Server {
             .iter()
             .find(|friend| Some(friend.fingerprint) == shown);
         let from = friend.ok_or(End::Stranger)?.member;
-        greet(&mut stream, self.member.me(), from).await?;
-        self.guests().admit(from, &tokio::task::id());
+        exchange_hello(&mut stream, self.member.me(), from).await?;
+        self.open_connections().admit(from, &tokio::task::id());
         tracing::info!(%peer, member = from.0, "a member is connected");
         let (mut hears, mut says) = tokio::io::split(stream);
-        let (answers, mut waiting) = mpsc::channel(ANSWERS_MAX);
-        let answered = async {
-            while let Some(answer) = waiting.recv().await {
-                say(&mut says, &answer).await?;
+        let (responses, mut waiting) = mpsc::channel(RESPONSES_MAX);
+        let responded = async {
+            while let Some(response) = waiting.recv().await {
+                send(&mut says, &response).await?;
             }
             Ok(())
         };
         tokio::select! {
-            end = self.hear(&mut hears, from, answers) => end,
-            end = answered => end,
+            end = self.receive(&mut hears, from, responses) => end,
+            end = responded => end,
         }
     }
 
-    async fn hear(
+    async fn receive(
         &self,
         stream: &mut (impl AsyncRead + Unpin),
         from: MemberId,
-        answers: mpsc::Sender<Envelope>,
+        responses: mpsc::Sender<Envelope>,
     ) -> Result<(), End> {
-        let mut pace = Pace::new(MESSAGES_PER_SECOND_MAX, MESSAGES_AT_ONCE_MAX);
+        let mut pace = Pace::new(MESSAGES_PER_SECOND_MAX, MESSAGES_BURST_MAX);
         let claims = Claims {
             waiting: Arc::new(Semaphore::new(CLAIMS_WAITING_MAX)),
             under_way: Arc::new(Semaphore::new(CLAIMS_MAX)),
         };
         loop {
-            let envelope = hear(stream).await?;
+            let envelope = receive(stream).await?;
             pace.wait().await;
             tracing::trace!(member = from.0, ?envelope, "a message");
             self.watch().note(from);
-            (self.heard)(from, &envelope);
+            (self.received)(from, &envelope);
             match envelope.message {
-                Message::AskLender(..) | Message::LookAt(_) => {
-                    self.ask_lender(from, envelope, &claims, answers.clone());
+                Message::LenderRequest(..) | Message::Inspect(_) => {
+                    self.request_lender(from, envelope, &claims, responses.clone());
                     continue;
                 }
                 // In order: the caller detects a difference of configurations before it receives the record.
-                Message::AskConfiguration => {
+                Message::RequestConfiguration => {
                     if let Some(message) = (self.lend)(from, &envelope) {
-                        let answer = self.answer_to(&envelope, message);
-                        answers.send(answer).await.map_err(|_| End::Closed)?;
+                        let response = self.response_to(&envelope, message);
+                        responses.send(response).await.map_err(|_| End::Closed)?;
                     }
                     continue;
                 }
-                Message::AskLiveness => {
+                Message::RequestLiveness => {
                     let message = Message::Liveness(self.watch().liveness());
-                    let answer = self.answer_to(&envelope, message);
-                    answers.send(answer).await.map_err(|_| End::Closed)?;
+                    let response = self.response_to(&envelope, message);
+                    responses.send(response).await.map_err(|_| End::Closed)?;
                     continue;
                 }
                 _ => {}
             }
             let member = Arc::clone(&self.member);
             // The handler may block on a disk. A connection that is closed in the meantime undoes no durable change.
-            let answered = tokio::task::spawn_blocking(move || member.hear(from, envelope));
-            let answer = answered.await.map_err(|_| End::Closed)?;
-            if let Some(answer) = answer {
-                answers.send(answer).await.map_err(|_| End::Closed)?;
+            let responded = tokio::task::spawn_blocking(move || member.receive(from, envelope));
+            let response = responded.await.map_err(|_| End::Closed)?;
+            if let Some(response) = response {
+                responses.send(response).await.map_err(|_| End::Closed)?;
             }
         }
     }
 
-    fn answer_to(&self, question: &Envelope, message: Message) -> Envelope {
+    fn response_to(&self, question: &Envelope, message: Message) -> Envelope {
         Envelope {
             pool: question.pool,
             boot: self.member.boot(),
@@ -332,12 +332,12 @@ impl Server {
 
     /// Forwards a request to the lender without blocking the connection: a claim may block until earlier I/O of the
     /// disk has completed.
-    fn ask_lender(
+    fn request_lender(
         &self,
         from: MemberId,
         question: Envelope,
         claims: &Claims,
-        answers: mpsc::Sender<Envelope>,
+        responses: mpsc::Sender<Envelope>,
     ) {
         let Ok(waiting) = Arc::clone(&claims.waiting).try_acquire_owned() else {
             tracing::warn!(member = from.0, "too many claims wait for disks");
@@ -350,7 +350,7 @@ impl Server {
             let own = own.acquire_owned().await;
             let all = all.acquire_owned().await;
             // The member may have disconnected while the claim was queued. It will claim again.
-            if answers.is_closed() {
+            if responses.is_closed() {
                 tracing::debug!(
                     pool,
                     member = from.0,
@@ -358,17 +358,17 @@ impl Server {
                 );
                 return;
             }
-            let asked = tokio::task::spawn_blocking(move || lend(from, &question)).await;
+            let requested = tokio::task::spawn_blocking(move || lend(from, &question)).await;
             drop((own, all, waiting));
-            if let Ok(Some(message)) = asked {
+            if let Ok(Some(message)) = requested {
                 tracing::trace!(pool, member = from.0, content = ?message, "a response of the lender");
-                let answer = Envelope {
+                let response = Envelope {
                     pool,
                     boot,
                     message,
                 };
                 // The connection may be closed already.
-                let _ = answers.send(answer).await;
+                let _ = responses.send(response).await;
             }
         });
     }
@@ -379,19 +379,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_end_is_told_once_in_a_minute() {
-        let mut told = Told::default();
+    fn repeated_disconnect_is_logged_once_per_minute() {
+        let mut reported = LoggedEnds::default();
         let begun = Instant::now();
         let from = IpAddr::from([10, 0, 0, 7]);
-        let mut tell = |why: &str, second| {
-            told.insert(from, why.to_owned(), begun + Duration::from_secs(second))
+        let mut notify = |why: &str, second| {
+            reported.insert(from, why.to_owned(), begun + Duration::from_secs(second))
         };
-        assert!(tell("unknown", 0));
-        assert!(!tell("unknown", 1));
-        assert!(tell("closed", 2), "another one");
-        assert!(!tell("unknown", 3));
-        assert!(!tell("closed", 61));
-        assert!(tell("unknown", 61));
-        assert!(tell("closed", 62));
+        assert!(notify("unknown", 0));
+        assert!(!notify("unknown", 1));
+        assert!(notify("closed", 2), "another one");
+        assert!(!notify("unknown", 3));
+        assert!(!notify("closed", 61));
+        assert!(notify("unknown", 61));
+        assert!(notify("closed", 62));
     }
 }

@@ -10,7 +10,7 @@ pub enum Silence {
     /// Its file cannot be read or is invalid.
     Damaged,
     /// A change could not be made durable.
-    Unkept,
+    NotStored,
     /// Its state was lost, and it has not received a newer record yet.
     Lost,
     /// A record names other members than its configuration does, or such a change was requested. Sent only by an
@@ -24,7 +24,7 @@ impl Silence {
         Self::Unknown,
         Self::Missing,
         Self::Damaged,
-        Self::Unkept,
+        Self::NotStored,
         Self::Lost,
         Self::Members,
     ];
@@ -39,12 +39,12 @@ impl Silence {
         match self {
             Self::Unknown => "it never stored this pool",
             Self::Missing => {
-                "its file of this pool is missing: see that its disk is sound, then say `readmit` there"
+                "its file of this pool is missing: see that its disk is sound, then run `readmit` there"
             }
             Self::Damaged => {
-                "its file of this pool is damaged: see that its disk is sound, then say `readmit` there"
+                "its file of this pool is damaged: see that its disk is sound, then run `readmit` there"
             }
-            Self::Unkept => "it could not write a change",
+            Self::NotStored => "it could not write a change",
             Self::Lost => {
                 "its record was lost, and is sent again once the two other members have agreed"
             }
@@ -61,7 +61,7 @@ impl Silence {
             Self::Unknown => 1,
             Self::Missing => 2,
             Self::Damaged => 3,
-            Self::Unkept => 4,
+            Self::NotStored => 4,
             Self::Lost => 5,
             Self::Members => 6,
         }

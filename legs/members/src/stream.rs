@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use certificates::OtherCertificate;
+use certificates::UnpinnedCertificate;
 use leg_record::MemberId;
 use rustix::net::sockopt;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -33,7 +33,7 @@ pub(crate) enum End {
     #[error(
         "{0}: write the fingerprint of that member into the configuration of each head, if it is the intended host"
     )]
-    OtherCertificate(OtherCertificate),
+    UnpinnedCertificate(UnpinnedCertificate),
     #[error(
         "the other side does not know the certificate of this host: write its fingerprint (`bulkhead leg-server fingerprint` on a head, \
          `bulkhead-witness identity` on a witness) into the configuration there, and restart it there"
@@ -50,23 +50,26 @@ impl End {
     pub(crate) fn is_of_identity(&self) -> bool {
         matches!(
             self,
-            Self::OtherMember { .. } | Self::Stranger | Self::OtherCertificate(_) | Self::Unknown
+            Self::OtherMember { .. }
+                | Self::Stranger
+                | Self::UnpinnedCertificate(_)
+                | Self::Unknown
         )
     }
 }
 
 impl From<io::Error> for End {
     fn from(error: io::Error) -> Self {
-        match OtherCertificate::of(&error) {
-            Some(seen) => Self::OtherCertificate(seen),
-            None if certificates::is_unknown_there(&error) => Self::Unknown,
+        match UnpinnedCertificate::of(&error) {
+            Some(seen) => Self::UnpinnedCertificate(seen),
+            None if certificates::is_rejected_by_peer(&error) => Self::Unknown,
             None => Self::Io(error),
         }
     }
 }
 
 /// Receives the next message, within the time-out.
-pub(crate) async fn hear(stream: &mut (impl AsyncRead + Unpin)) -> Result<Envelope, End> {
+pub(crate) async fn receive(stream: &mut (impl AsyncRead + Unpin)) -> Result<Envelope, End> {
     let whole = async {
         let mut prefix = [0; 4];
         stream.read_exact(&mut prefix).await?;
@@ -76,13 +79,13 @@ pub(crate) async fn hear(stream: &mut (impl AsyncRead + Unpin)) -> Result<Envelo
     };
     match timeout(SILENCE_MAX, whole).await {
         Ok(Err(End::Io(error))) if error.kind() == io::ErrorKind::UnexpectedEof => Err(End::Closed),
-        Ok(heard) => heard,
+        Ok(received) => received,
         Err(_) => Err(End::Silence),
     }
 }
 
 /// Sends `envelope`, within the time-out.
-pub(crate) async fn say(
+pub(crate) async fn send(
     stream: &mut (impl AsyncWrite + Unpin),
     envelope: &Envelope,
 ) -> Result<(), End> {
@@ -98,7 +101,7 @@ pub(crate) async fn say(
 }
 
 /// Exchanges member numbers. `known`: the member that the other side's certificate belongs to.
-pub(crate) async fn greet(
+pub(crate) async fn exchange_hello(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     me: MemberId,
     known: MemberId,

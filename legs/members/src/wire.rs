@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use leg_record::codec::{Malformed, Reader, Writer};
 use leg_record::{
-    Answer, Ballot, DecodeError, Denial, DiskId, Holder, LenderAnswer, LenderRequest, MemberId,
-    Memory, Observed, Record, Request, Roots, Version, decode_memory, encode_memory,
+    Ballot, DecodeError, Denial, DiskId, Holder, LenderRequest, LenderResponse, MemberId,
+    MemberState, Observed, Record, Request, Response, Roots, Version, decode_state, encode_state,
 };
 
 use crate::limits::MESSAGE_BYTES_MAX;
@@ -38,21 +38,21 @@ mod kind {
     pub(super) const WITHDRAW: u8 = 8;
     pub(super) const CLAIM_DISK: u8 = 10;
     pub(super) const BEGIN_DISK: u8 = 11;
-    pub(super) const LOOK_AT_DISK: u8 = 12;
-    pub(super) const ASK_CONFIGURATION: u8 = 13;
-    pub(super) const ASK_LIVENESS: u8 = 14;
-    pub(super) const KNOWN: u8 = 65;
+    pub(super) const INSPECT_DISK: u8 = 12;
+    pub(super) const REQUEST_CONFIGURATION: u8 = 13;
+    pub(super) const REQUEST_LIVENESS: u8 = 14;
+    pub(super) const STORED: u8 = 65;
     pub(super) const PROMISED: u8 = 66;
     pub(super) const SERVES: u8 = 67;
     pub(super) const ACCEPTED: u8 = 68;
     pub(super) const REFUSED: u8 = 69;
-    pub(super) const FOUNDED: u8 = 70;
+    pub(super) const CREATED: u8 = 70;
     pub(super) const SILENT: u8 = 71;
-    pub(super) const FORGOT: u8 = 72;
+    pub(super) const STATE_LOST: u8 = 72;
     pub(super) const ADMITTED: u8 = 80;
     pub(super) const BEGUN: u8 = 81;
     pub(super) const LENDER_REFUSED: u8 = 82;
-    pub(super) const LOOKED: u8 = 83;
+    pub(super) const INSPECTED: u8 = 83;
     pub(super) const CONFIGURATION: u8 = 84;
     pub(super) const LIVENESS: u8 = 85;
 }
@@ -63,36 +63,36 @@ pub enum Message {
     /// Keep-alive.
     Alive,
     /// A request to a member.
-    Ask(Request),
+    Request(Request),
     /// The response of a member.
-    Tell(Answer),
+    Response(Response),
     /// Request to store a new pool.
-    Found(Memory),
+    Found(MemberState),
     /// The new pool is stored, with the record of this version.
-    Founded(Version),
+    Created(Version),
     /// The member does not respond for the pool, with the reason.
     Silent(Silence),
     /// A request to the lender of a disk on the receiver's host.
-    AskLender(DiskId, LenderRequest),
+    LenderRequest(DiskId, LenderRequest),
     /// The lender's response.
     Lent(Lent),
     /// Request for the state of a disk. Read-only.
-    LookAt(DiskId),
+    Inspect(DiskId),
     /// The state of a disk.
-    Looked(Looked),
+    Inspection(Inspection),
     /// Request for the digest of a head's configuration of the pool.
-    AskConfiguration,
+    RequestConfiguration,
     /// That digest; `None` if the configuration does not name the pool.
     Configuration(Option<[u8; DIGEST_BYTES]>),
     /// A request: when was each member heard last?
-    AskLiveness,
+    RequestLiveness,
     /// Its response.
     Liveness(Liveness),
 }
 
 /// State of a disk that a pool is to be created on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Looked {
+pub struct Inspection {
     /// The disk.
     pub disk: DiskId,
     /// The user of the disk.
@@ -111,7 +111,7 @@ pub struct Lent {
     /// The disk.
     pub disk: DiskId,
     /// Response for the owner.
-    pub answer: LenderAnswer,
+    pub response: LenderResponse,
     /// Name of the export for an admitted session; empty otherwise. It is a secret: a client that has it may write.
     pub export: String,
     /// Why a session was refused, else `None`.
@@ -121,7 +121,7 @@ pub struct Lent {
 impl std::fmt::Debug for Lent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Without the secret in the name.
-        write!(f, "Lent({:?}, {:?})", self.disk, self.answer)
+        write!(f, "Lent({:?}, {:?})", self.disk, self.response)
     }
 }
 
@@ -155,7 +155,7 @@ pub enum WireError {
     Malformed,
     /// The memory in it is invalid.
     #[error("a message with {0}")]
-    Memory(#[from] DecodeError),
+    MemberState(#[from] DecodeError),
     /// A record of another pool than the message is about.
     #[error("a message with the record of another pool")]
     OtherPool,
@@ -239,11 +239,13 @@ impl Message {
     /// The record in it.
     pub(crate) fn record(&self) -> Option<&Record> {
         match self {
-            Self::Ask(
+            Self::Request(
                 Request::Propose(record) | Request::Welcome(record) | Request::Join { record, .. },
             ) => Some(record),
-            Self::Tell(Answer::Known(_, memory)) | Self::Found(memory) => memory.accepted.as_ref(),
-            Self::Tell(Answer::Promised { record, .. }) => record.as_ref(),
+            Self::Response(Response::Known(_, memory)) | Self::Found(memory) => {
+                memory.accepted.as_ref()
+            }
+            Self::Response(Response::Promised { record, .. }) => record.as_ref(),
             _ => None,
         }
     }
@@ -253,34 +255,34 @@ impl Message {
 fn put_message(out: &mut Writer, message: &Message) -> u8 {
     match message {
         Message::Alive => kind::ALIVE,
-        Message::Ask(request) => put_request(out, request),
-        Message::Tell(answer) => put_answer(out, answer),
+        Message::Request(request) => put_request(out, request),
+        Message::Response(response) => put_response(out, response),
         Message::Found(memory) => {
-            put_memory(out, memory);
+            put_state(out, memory);
             kind::FOUND
         }
-        Message::Founded(version) => {
+        Message::Created(version) => {
             out.version(*version);
-            kind::FOUNDED
+            kind::CREATED
         }
         Message::Silent(why) => {
             out.byte(why.code());
             kind::SILENT
         }
-        Message::AskLender(disk, request) => put_lender_request(out, *disk, *request),
+        Message::LenderRequest(disk, request) => put_lender_request(out, *disk, *request),
         Message::Lent(lent) => put_lent(out, lent),
-        Message::LookAt(disk) => {
+        Message::Inspect(disk) => {
             out.number(disk.0);
-            kind::LOOK_AT_DISK
+            kind::INSPECT_DISK
         }
-        Message::Looked(looked) => put_looked(out, looked),
-        Message::AskConfiguration => kind::ASK_CONFIGURATION,
+        Message::Inspection(looked) => put_inspection(out, looked),
+        Message::RequestConfiguration => kind::REQUEST_CONFIGURATION,
         Message::Configuration(digest) => {
             out.flag(digest.is_some());
             out.bytes(&digest.unwrap_or_default());
             kind::CONFIGURATION
         }
-        Message::AskLiveness => kind::ASK_LIVENESS,
+        Message::RequestLiveness => kind::REQUEST_LIVENESS,
         Message::Liveness(liveness) => put_liveness(out, liveness),
     }
 }
@@ -312,9 +314,9 @@ fn put_lender_request(out: &mut Writer, disk: DiskId, request: LenderRequest) ->
 
 fn put_lent(out: &mut Writer, lent: &Lent) -> u8 {
     out.number(lent.disk.0);
-    out.session(lent.answer.session());
-    match lent.answer {
-        LenderAnswer::Admitted(_, observed) => {
+    out.session(lent.response.session());
+    match lent.response {
+        LenderResponse::Admitted(_, observed) => {
             out.number(observed.incarnation);
             out.session(observed.mark);
             out.number(observed.roots.newest);
@@ -322,8 +324,8 @@ fn put_lent(out: &mut Writer, lent: &Lent) -> u8 {
             out.bytes(lent.export.as_bytes());
             kind::ADMITTED
         }
-        LenderAnswer::Begun(_) => kind::BEGUN,
-        LenderAnswer::Refused(_) => {
+        LenderResponse::Begun(_) => kind::BEGUN,
+        LenderResponse::Refused(_) => {
             put_denial(out, lent.denial.unwrap_or(Denial::Unknown));
             kind::LENDER_REFUSED
         }
@@ -336,17 +338,17 @@ fn put_denial(out: &mut Writer, denial: Denial) {
         Denial::InUse => (2, Ballot::default(), None),
         Denial::Unopened => (3, Ballot::default(), None),
         Denial::Unknown => (4, Ballot::default(), None),
-        Denial::Anew => (5, Ballot::default(), None),
+        Denial::Reopened => (5, Ballot::default(), None),
     };
     out.byte(code);
     out.ballot(ballot);
     out.maybe(by.map(|by| by.0));
 }
 
-fn put_looked(out: &mut Writer, looked: &Looked) -> u8 {
+fn put_inspection(out: &mut Writer, looked: &Inspection) -> u8 {
     out.number(looked.disk.0);
     let (code, by) = match looked.holder {
-        Holder::Nobody => (0, None),
+        Holder::Unused => (0, None),
         Holder::Session(by) => (1, by),
         Holder::Process => (2, None),
         Holder::Unopened => (3, None),
@@ -358,11 +360,11 @@ fn put_looked(out: &mut Writer, looked: &Looked) -> u8 {
     out.ballot(looked.enforced);
     out.maybe(looked.pool);
     out.bytes(looked.contents.as_bytes());
-    kind::LOOKED
+    kind::INSPECTED
 }
 
-fn put_memory(out: &mut Writer, memory: &Memory) {
-    out.bytes(&encode_memory(memory));
+fn put_state(out: &mut Writer, memory: &MemberState) {
+    out.bytes(&encode_state(memory));
 }
 
 fn put_request(out: &mut Writer, request: &Request) -> u8 {
@@ -381,7 +383,7 @@ fn put_request(out: &mut Writer, request: &Request) -> u8 {
             kind::WITHDRAW
         }
         Request::Propose(record) => {
-            put_memory(out, &Memory::new(record.clone()));
+            put_state(out, &MemberState::new(record.clone()));
             kind::PROPOSE
         }
         Request::Committed(ballot, version) => {
@@ -390,62 +392,65 @@ fn put_request(out: &mut Writer, request: &Request) -> u8 {
             kind::COMMITTED
         }
         Request::Welcome(record) => {
-            put_memory(out, &Memory::new(record.clone()));
+            put_state(out, &MemberState::new(record.clone()));
             kind::WELCOME
         }
         Request::Join { tag, record, life } => {
             out.tag(*tag);
             out.number(*life);
-            put_memory(out, &Memory::new(record.clone()));
+            put_state(out, &MemberState::new(record.clone()));
             kind::JOIN
         }
     }
 }
 
-fn put_answer(out: &mut Writer, answer: &Answer) -> u8 {
-    match answer {
-        Answer::Known(tag, memory) => {
+fn put_response(out: &mut Writer, response: &Response) -> u8 {
+    match response {
+        Response::Known(tag, memory) => {
             out.tag(*tag);
-            put_memory(out, memory);
-            kind::KNOWN
+            put_state(out, memory);
+            kind::STORED
         }
-        Answer::Promised {
+        Response::Promised {
             ballot,
             record,
             life,
         } => {
-            put_memory(out, &promise(*ballot, record.clone(), *life));
+            put_state(out, &promise(*ballot, record.clone(), *life));
             kind::PROMISED
         }
-        Answer::Serves(ballot) => {
+        Response::Serves(ballot) => {
             out.ballot(*ballot);
             kind::SERVES
         }
-        Answer::Accepted(ballot, version) => {
+        Response::Accepted(ballot, version) => {
             out.ballot(*ballot);
             out.version(*version);
             kind::ACCEPTED
         }
-        Answer::Refused { asked, promised } => {
-            out.ballot(*asked);
+        Response::Refused {
+            requested,
+            promised,
+        } => {
+            out.ballot(*requested);
             out.ballot(*promised);
             kind::REFUSED
         }
-        Answer::Forgot(tag, life) => {
+        Response::StateLost(tag, life) => {
             out.tag(*tag);
             out.number(*life);
-            kind::FORGOT
+            kind::STATE_LOST
         }
     }
 }
 
 /// Encodes a promise as a memory.
-fn promise(promised: Ballot, accepted: Option<Record>, life: u64) -> Memory {
-    Memory {
+fn promise(promised: Ballot, accepted: Option<Record>, life: u64) -> MemberState {
+    MemberState {
         promised,
         accepted,
         life,
-        ..Memory::default()
+        ..MemberState::default()
     }
 }
 
@@ -462,7 +467,7 @@ fn read_export(reader: &mut Reader<'_>) -> Result<String, WireError> {
 fn read_lent(reader: &mut Reader<'_>, kind: u8) -> Result<Message, WireError> {
     let (disk, session) = (reader.disk()?, reader.session()?);
     let mut denial = None;
-    let (answer, export) = match kind {
+    let (response, export) = match kind {
         kind::ADMITTED => {
             let observed = Observed {
                 incarnation: reader.number()?,
@@ -473,19 +478,19 @@ fn read_lent(reader: &mut Reader<'_>, kind: u8) -> Result<Message, WireError> {
                 },
             };
             (
-                LenderAnswer::Admitted(session, observed),
+                LenderResponse::Admitted(session, observed),
                 read_export(reader)?,
             )
         }
-        kind::BEGUN => (LenderAnswer::Begun(session), String::new()),
+        kind::BEGUN => (LenderResponse::Begun(session), String::new()),
         _ => {
             denial = Some(read_denial(reader)?);
-            (LenderAnswer::Refused(session), String::new())
+            (LenderResponse::Refused(session), String::new())
         }
     };
     Ok(Message::Lent(Lent {
         disk,
-        answer,
+        response,
         export,
         denial,
     }))
@@ -498,16 +503,16 @@ fn read_denial(reader: &mut Reader<'_>) -> Result<Denial, WireError> {
         (2, true) => Ok(Denial::InUse),
         (3, true) => Ok(Denial::Unopened),
         (4, true) => Ok(Denial::Unknown),
-        (5, true) => Ok(Denial::Anew),
+        (5, true) => Ok(Denial::Reopened),
         _ => Err(WireError::Malformed),
     }
 }
 
-fn read_looked(reader: &mut Reader<'_>) -> Result<Looked, WireError> {
+fn read_inspection(reader: &mut Reader<'_>) -> Result<Inspection, WireError> {
     let disk = reader.disk()?;
     let (code, by) = (reader.byte()?, reader.maybe()?);
     let holder = match (code, by) {
-        (0, None) => Holder::Nobody,
+        (0, None) => Holder::Unused,
         (1, by) => Holder::Session(by.map(MemberId)),
         (2, None) => Holder::Process,
         (3, None) => Holder::Unopened,
@@ -515,7 +520,7 @@ fn read_looked(reader: &mut Reader<'_>) -> Result<Looked, WireError> {
         (5, None) => Holder::NotLent,
         _ => return Err(WireError::Malformed),
     };
-    Ok(Looked {
+    Ok(Inspection {
         disk,
         holder,
         enforced: reader.ballot()?,
@@ -535,14 +540,14 @@ fn read_contents(reader: &mut Reader<'_>) -> Result<String, WireError> {
 }
 
 /// Reads the rest of the message as a memory.
-fn read_memory(reader: &mut Reader<'_>) -> Result<Memory, WireError> {
-    Ok(decode_memory(reader.rest())?)
+fn read_state(reader: &mut Reader<'_>) -> Result<MemberState, WireError> {
+    Ok(decode_state(reader.rest())?)
 }
 
 fn read_proposal(reader: &mut Reader<'_>) -> Result<Record, WireError> {
-    let memory = read_memory(reader)?;
+    let memory = read_state(reader)?;
     let record = memory.accepted.clone().ok_or(WireError::Malformed)?;
-    match memory == Memory::new(record.clone()) {
+    match memory == MemberState::new(record.clone()) {
         true => Ok(record),
         false => Err(WireError::Malformed),
     }
@@ -560,10 +565,10 @@ fn read_join(reader: &mut Reader<'_>) -> Result<Request, WireError> {
     }
 }
 
-fn read_promise(reader: &mut Reader<'_>) -> Result<Answer, WireError> {
-    let memory = read_memory(reader)?;
+fn read_promise(reader: &mut Reader<'_>) -> Result<Response, WireError> {
+    let memory = read_state(reader)?;
     match memory.committed == Version::default() {
-        true => Ok(Answer::Promised {
+        true => Ok(Response::Promised {
             ballot: memory.promised,
             record: memory.accepted,
             life: memory.life,
@@ -605,39 +610,43 @@ fn read_liveness(reader: &mut Reader<'_>) -> Result<Liveness, WireError> {
 fn read_message(reader: &mut Reader<'_>, kind: u8) -> Result<Message, WireError> {
     Ok(match kind {
         kind::ALIVE => Message::Alive,
-        kind::READ => Message::Ask(Request::Read(reader.tag()?)),
-        kind::CLAIM => Message::Ask(Request::Claim {
+        kind::READ => Message::Request(Request::Read(reader.tag()?)),
+        kind::CLAIM => Message::Request(Request::Claim {
             ballot: reader.ballot()?,
             by: reader.member()?,
         }),
-        kind::WITHDRAW => Message::Ask(Request::Withdraw(reader.ballot()?)),
-        kind::PROPOSE => Message::Ask(Request::Propose(read_proposal(reader)?)),
-        kind::COMMITTED => Message::Ask(Request::Committed(reader.ballot()?, reader.version()?)),
-        kind::WELCOME => Message::Ask(Request::Welcome(read_proposal(reader)?)),
-        kind::JOIN => Message::Ask(read_join(reader)?),
-        kind::FOUND => Message::Found(read_memory(reader)?),
-        kind::KNOWN => Message::Tell(Answer::Known(reader.tag()?, read_memory(reader)?)),
-        kind::PROMISED => Message::Tell(read_promise(reader)?),
-        kind::SERVES => Message::Tell(Answer::Serves(reader.ballot()?)),
-        kind::ACCEPTED => Message::Tell(Answer::Accepted(reader.ballot()?, reader.version()?)),
-        kind::REFUSED => Message::Tell(Answer::Refused {
-            asked: reader.ballot()?,
+        kind::WITHDRAW => Message::Request(Request::Withdraw(reader.ballot()?)),
+        kind::PROPOSE => Message::Request(Request::Propose(read_proposal(reader)?)),
+        kind::COMMITTED => {
+            Message::Request(Request::Committed(reader.ballot()?, reader.version()?))
+        }
+        kind::WELCOME => Message::Request(Request::Welcome(read_proposal(reader)?)),
+        kind::JOIN => Message::Request(read_join(reader)?),
+        kind::FOUND => Message::Found(read_state(reader)?),
+        kind::STORED => Message::Response(Response::Known(reader.tag()?, read_state(reader)?)),
+        kind::PROMISED => Message::Response(read_promise(reader)?),
+        kind::SERVES => Message::Response(Response::Serves(reader.ballot()?)),
+        kind::ACCEPTED => {
+            Message::Response(Response::Accepted(reader.ballot()?, reader.version()?))
+        }
+        kind::REFUSED => Message::Response(Response::Refused {
+            requested: reader.ballot()?,
             promised: reader.ballot()?,
         }),
-        kind::FORGOT => Message::Tell(Answer::Forgot(reader.tag()?, reader.number()?)),
-        kind::FOUNDED => Message::Founded(reader.version()?),
+        kind::STATE_LOST => Message::Response(Response::StateLost(reader.tag()?, reader.number()?)),
+        kind::CREATED => Message::Created(reader.version()?),
         kind::SILENT => Message::Silent(read_silence(reader)?),
         kind::CLAIM_DISK => {
-            Message::AskLender(reader.disk()?, LenderRequest::Claim(reader.session()?))
+            Message::LenderRequest(reader.disk()?, LenderRequest::Claim(reader.session()?))
         }
-        kind::BEGIN_DISK => Message::AskLender(
+        kind::BEGIN_DISK => Message::LenderRequest(
             reader.disk()?,
             LenderRequest::Begin(reader.session()?, reader.number()?),
         ),
         kind::ADMITTED | kind::BEGUN | kind::LENDER_REFUSED => read_lent(reader, kind)?,
-        kind::LOOK_AT_DISK => Message::LookAt(reader.disk()?),
-        kind::LOOKED => Message::Looked(read_looked(reader)?),
-        kind::ASK_CONFIGURATION => Message::AskConfiguration,
+        kind::INSPECT_DISK => Message::Inspect(reader.disk()?),
+        kind::INSPECTED => Message::Inspection(read_inspection(reader)?),
+        kind::REQUEST_CONFIGURATION => Message::RequestConfiguration,
         kind::CONFIGURATION => {
             let (is_there, digest) = (reader.flag()?, reader.take()?);
             match (is_there, digest == [0; DIGEST_BYTES]) {
@@ -646,7 +655,7 @@ fn read_message(reader: &mut Reader<'_>, kind: u8) -> Result<Message, WireError>
                 (false, false) => return Err(WireError::Malformed),
             }
         }
-        kind::ASK_LIVENESS => Message::AskLiveness,
+        kind::REQUEST_LIVENESS => Message::RequestLiveness,
         kind::LIVENESS => Message::Liveness(read_liveness(reader)?),
         _ => return Err(WireError::Malformed),
     })

@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 
 use certificates::{Identity, Purpose};
 use leg_record::{
-    Answer, Ballot, Denial, DiskId, LenderAnswer, LenderRequest, MemberId, Memory, Record, Request,
-    Session, Tag,
+    Ballot, Denial, DiskId, LenderRequest, LenderResponse, MemberId, MemberState, Record, Request,
+    Response, Session, Tag,
 };
 use members::limits::{CLAIMS_MAX, HANDSHAKE_WAIT, HANDSHAKES_MAX, MESSAGE_BYTES_MAX, SILENCE_MAX};
 use members::{
-    Envelope, Friend, Heard, Lent, LinkState, Links, Member, Message, Peer, Server, Silence, wire,
+    AllowedMember, Envelope, Lent, LinkState, Links, Member, Message, Peer, Received, Server,
+    Silence, wire,
 };
 use rustls::{ClientConnection, ServerConnection, StreamOwned};
 use tempfile::TempDir;
@@ -51,10 +52,13 @@ impl World {
         let (identity, heads) = (identity(), [identity(), identity()]);
         let member = Member::open(folder.path(), WITNESS, 9, Box::new(|_| false));
         let member = Arc::new(member.expect("opened"));
-        let friends = HEADS.iter().zip(&heads).map(|(member, head)| Friend {
-            member: *member,
-            fingerprint: head.fingerprint(),
-        });
+        let friends = HEADS
+            .iter()
+            .zip(&heads)
+            .map(|(member, head)| AllowedMember {
+                member: *member,
+                fingerprint: head.fingerprint(),
+            });
         let server = Server::with_lender(member, &identity, friends.collect(), |_, _| {}, lend);
         let server = server.expect("a server");
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -85,16 +89,16 @@ impl World {
     }
 
     fn head(&self, index: usize) -> Head {
-        let (send, heard) = channel();
+        let (send, received) = channel();
         let send = Mutex::new(send);
-        let hear = move |heard| {
-            let _ = send.lock().expect("no holder panics").send(heard);
+        let receive = move |received| {
+            let _ = send.lock().expect("no holder panics").send(received);
         };
         let peers = vec![self.peer()];
-        let links = Links::start(HEADS[index], 4, &self.heads[index], peers, hear);
+        let links = Links::start(HEADS[index], 4, &self.heads[index], peers, receive);
         let head = Head {
             links: links.expect("links"),
-            heard,
+            received,
         };
         head.wait_until_connected();
         head
@@ -130,7 +134,7 @@ impl World {
 
 struct Head {
     links: Links,
-    heard: Receiver<Heard>,
+    received: Receiver<Received>,
 }
 
 impl Head {
@@ -145,52 +149,52 @@ impl Head {
         }
     }
 
-    fn ask(&self, message: Message) -> Message {
-        assert!(self.links.say(WITNESS, POOL, message), "not connected");
-        let heard = self.heard.recv_timeout(WAIT).expect("an answer");
-        assert_eq!((heard.from, heard.envelope.boot), (WITNESS, 9));
-        heard.envelope.message
+    fn send_request(&self, message: Message) -> Message {
+        assert!(self.links.send(WITNESS, POOL, message), "not connected");
+        let received = self.received.recv_timeout(WAIT).expect("a response");
+        assert_eq!((received.from, received.envelope.boot), (WITNESS, 9));
+        received.envelope.message
     }
 }
 
-fn memory() -> Memory {
+fn memory() -> MemberState {
     let ballot = Ballot { epoch: 1, nonce: 5 };
-    Memory::new(Record::new(POOL, ballot, [DiskId(1), DiskId(2)]))
+    MemberState::new(Record::new(POOL, ballot, [DiskId(1), DiskId(2)]))
 }
 
 fn claim(epoch: u64, by: MemberId) -> Message {
     let ballot = Ballot { epoch, nonce: by.0 };
-    Message::Ask(Request::Claim { ballot, by })
+    Message::Request(Request::Claim { ballot, by })
 }
 
 fn read() -> Message {
-    Message::Ask(Request::Read(Tag { boot: 4, number: 1 }))
+    Message::Request(Request::Read(Tag { boot: 4, number: 1 }))
 }
 
 #[test]
-fn two_heads_ask_at_once_and_one_epoch_is_promised_to_one_of_them() {
+fn concurrent_requests_promise_epoch_to_one_head() {
     let world = World::new();
     let heads = [world.head(0), world.head(1)];
-    let unknown = heads[0].ask(read());
+    let unknown = heads[0].send_request(read());
     assert_eq!(unknown, Message::Silent(Silence::Unknown));
     assert!(matches!(
-        heads[0].ask(Message::Found(memory())),
-        Message::Founded(_)
+        heads[0].send_request(Message::Found(memory())),
+        Message::Created(_)
     ));
     for epoch in 2..30 {
         let promised = std::thread::scope(|scope| {
             let asks = |index: usize| {
                 let links = &heads[index].links;
-                scope.spawn(move || links.say(WITNESS, POOL, claim(epoch, HEADS[index])))
+                scope.spawn(move || links.send(WITNESS, POOL, claim(epoch, HEADS[index])))
             };
-            let asked = [asks(0), asks(1)].map(|asked| asked.join().expect("no panic"));
-            assert_eq!(asked, [true, true]);
+            let requested = [asks(0), asks(1)].map(|requested| requested.join().expect("no panic"));
+            assert_eq!(requested, [true, true]);
             heads
                 .iter()
-                .map(|head| head.heard.recv_timeout(WAIT))
-                .filter(|heard| {
-                    let message = &heard.as_ref().expect("an answer").envelope.message;
-                    matches!(message, Message::Tell(Answer::Promised { .. }))
+                .map(|head| head.received.recv_timeout(WAIT))
+                .filter(|received| {
+                    let message = &received.as_ref().expect("a response").envelope.message;
+                    matches!(message, Message::Response(Response::Promised { .. }))
                 })
                 .count()
         });
@@ -199,25 +203,25 @@ fn two_heads_ask_at_once_and_one_epoch_is_promised_to_one_of_them() {
 }
 
 #[test]
-fn what_is_said_before_the_end_is_heard() {
+fn message_sent_before_close_is_received() {
     let world = World::new();
     let stays = world.head(1);
-    stays.ask(Message::Found(memory()));
+    stays.send_request(Message::Found(memory()));
     for epoch in 2..20 {
         let goes = world.head(0);
-        let promised = goes.ask(claim(epoch, HEADS[0]));
+        let promised = goes.send_request(claim(epoch, HEADS[0]));
         assert!(
-            matches!(promised, Message::Tell(Answer::Promised { .. })),
+            matches!(promised, Message::Response(Response::Promised { .. })),
             "{promised:?}"
         );
         let nonce = HEADS[0].0;
-        let withdrawn = Message::Ask(Request::Withdraw(Ballot { epoch, nonce }));
-        assert!(goes.links.say(WITNESS, POOL, withdrawn));
+        let withdrawn = Message::Request(Request::Withdraw(Ballot { epoch, nonce }));
+        assert!(goes.links.send(WITNESS, POOL, withdrawn));
         drop(goes);
         let begun = Instant::now();
         while !matches!(
-            stays.ask(claim(epoch, HEADS[1])),
-            Message::Tell(Answer::Promised { .. })
+            stays.send_request(claim(epoch, HEADS[1])),
+            Message::Response(Response::Promised { .. })
         ) {
             assert!(begun.elapsed() < WAIT, "epoch {epoch} is still promised");
         }
@@ -225,7 +229,7 @@ fn what_is_said_before_the_end_is_heard() {
 }
 
 #[test]
-fn a_stranger_is_not_let_in() {
+fn unknown_peer_is_refused() {
     let world = World::new();
     world.raw(&identity(), HEADS[0]).expect_err("a stranger");
     // The certificate identifies a member, not its greeting.
@@ -243,7 +247,7 @@ fn old_hello(member: MemberId) -> [u8; wire::HELLO_BYTES] {
 }
 
 #[test]
-fn a_member_of_an_older_version_is_not_answered_and_others_are() {
+fn member_of_older_version_gets_no_response() {
     let world = World::new();
     let mut old = world
         .greeting(&world.heads[0], &old_hello(HEADS[0]))
@@ -252,11 +256,11 @@ fn a_member_of_an_older_version_is_not_answered_and_others_are() {
     assert_eq!(end, 0, "closed");
     assert!(world.server.connected().is_empty());
     let head = world.head(1);
-    assert_eq!(head.ask(read()), Message::Silent(Silence::Unknown));
+    assert_eq!(head.send_request(read()), Message::Silent(Silence::Unknown));
 }
 
 #[test]
-fn to_an_older_member_it_is_said_what_to_do() {
+fn older_member_is_sent_upgrade_advice() {
     let (old, head) = (identity(), identity());
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("its address");
@@ -294,7 +298,7 @@ fn await_lost(links: &Links, said: &str) -> bool {
 
 /// For example a cut cable: no message that is sent there gets a response.
 #[test]
-fn a_way_that_leads_nowhere_does_not_delay_the_next_one() {
+fn unreachable_path_does_not_delay_next_path() {
     let world = World::new();
     let nowhere = TcpListener::bind("127.0.0.1:0").expect("a port");
     let mut peer = world.peer();
@@ -312,7 +316,7 @@ fn a_way_that_leads_nowhere_does_not_delay_the_next_one() {
 
 /// Another host has the number of a former member.
 #[test]
-fn a_member_that_is_another_machine_by_now_is_connected_to_there() {
+fn member_moved_to_another_host_is_connected_there() {
     let (world, other) = (World::new(), World::new());
     let mut gone = other.peer();
     gone.addresses.clear();
@@ -328,11 +332,11 @@ fn a_member_that_is_another_machine_by_now_is_connected_to_there() {
         assert!(begun.elapsed() < WAIT, "{:?}", links.states());
         std::thread::sleep(Duration::from_millis(5));
     }
-    assert!(links.say(WITNESS, POOL, read()));
+    assert!(links.send(WITNESS, POOL, read()));
 }
 
 #[test]
-fn a_member_that_is_not_the_expected_one_is_not_believed() {
+fn unexpected_member_is_rejected() {
     let world = World::new();
     let mut peer = world.peer();
     peer.fingerprint = identity().fingerprint();
@@ -343,11 +347,11 @@ fn a_member_that_is_not_the_expected_one_is_not_believed() {
         world.identity.fingerprint()
     );
     assert!(await_lost(&links, &said));
-    assert!(!links.say(WITNESS, POOL, read()));
+    assert!(!links.send(WITNESS, POOL, read()));
 }
 
 #[test]
-fn to_a_head_whose_certificate_is_not_known_there_that_is_said() {
+fn head_with_unknown_certificate_is_notified() {
     let world = World::new();
     let links = Links::start(HEADS[0], 4, &identity(), vec![world.peer()], |_| {});
     let said = "the other side does not know the certificate of this host";
@@ -355,10 +359,10 @@ fn to_a_head_whose_certificate_is_not_known_there_that_is_said() {
 }
 
 #[test]
-fn hostile_messages_end_their_connection_and_no_other() {
+fn malicious_messages_close_only_their_connection() {
     let world = World::new();
     let head = world.head(1);
-    head.ask(Message::Found(memory()));
+    head.send_request(Message::Found(memory()));
     let other_pool = Envelope {
         pool: POOL + 1,
         boot: 4,
@@ -379,11 +383,14 @@ fn hostile_messages_end_their_connection_and_no_other() {
         let end = stream.read(&mut [0; 1]).unwrap_or(0);
         assert_eq!(end, 0, "closed after {:?}", &bytes[..bytes.len().min(40)]);
     }
-    assert!(matches!(head.ask(read()), Message::Tell(Answer::Known(..))));
+    assert!(matches!(
+        head.send_request(read()),
+        Message::Response(Response::Known(..))
+    ));
 }
 
 #[test]
-fn half_a_message_is_not_waited_for_longer_than_a_silence() {
+fn partial_message_times_out_like_silence() {
     let world = World::new();
     let mut stream = world.raw(&world.heads[0], HEADS[0]).expect("greeted");
     let begun = Instant::now();
@@ -394,7 +401,7 @@ fn half_a_message_is_not_waited_for_longer_than_a_silence() {
 }
 
 #[test]
-fn connections_that_say_nothing_keep_no_member_out() {
+fn silent_connections_do_not_block_members() {
     let world = World::new();
     let silent: Vec<_> = (0..HANDSHAKES_MAX * 3)
         .map(|number| {
@@ -405,7 +412,7 @@ fn connections_that_say_nothing_keep_no_member_out() {
         })
         .collect();
     let head = world.head(0);
-    assert_eq!(head.ask(read()), Message::Silent(Silence::Unknown));
+    assert_eq!(head.send_request(read()), Message::Silent(Silence::Unknown));
     drop(silent);
 }
 
@@ -418,7 +425,7 @@ fn socket_from(address: [u8; 4]) -> socket2::Socket {
 }
 
 #[test]
-fn who_asks_too_often_is_slowed_down_and_still_answered() {
+fn excess_requests_are_throttled_and_get_responses() {
     let world = World::new();
     let mut stream = world.raw(&world.heads[0], HEADS[0]).expect("greeted");
     let envelope = Envelope {
@@ -426,19 +433,21 @@ fn who_asks_too_often_is_slowed_down_and_still_answered() {
         boot: 4,
         message: read(),
     };
-    let asked = 500;
+    let requested = 500;
     let begun = Instant::now();
     stream
-        .write_all(&envelope.encode().repeat(asked))
+        .write_all(&envelope.encode().repeat(requested))
         .expect("sent");
     let one = Envelope {
         pool: POOL,
         boot: 9,
         message: Message::Silent(Silence::Unknown),
     };
-    let mut answers = vec![0; one.encode().len() * asked];
-    stream.read_exact(&mut answers).expect("all are answered");
-    assert_eq!(answers, one.encode().repeat(asked));
+    let mut responses = vec![0; one.encode().len() * requested];
+    stream
+        .read_exact(&mut responses)
+        .expect("all are responded");
+    assert_eq!(responses, one.encode().repeat(requested));
     assert!(
         begun.elapsed() >= Duration::from_millis(1900),
         "{:?}",
@@ -447,7 +456,7 @@ fn who_asks_too_often_is_slowed_down_and_still_answered() {
 }
 
 #[test]
-fn a_lost_connection_is_made_again() {
+fn lost_connection_is_reestablished() {
     let world = World::new();
     let head = world.head(0);
     // Four more connections of the same member close the first one.
@@ -457,8 +466,13 @@ fn a_lost_connection_is_made_again() {
     drop(others);
     let begun = Instant::now();
     loop {
-        let is_said = head.links.say(WITNESS, POOL, read());
-        if is_said && head.heard.recv_timeout(Duration::from_millis(200)).is_ok() {
+        let is_said = head.links.send(WITNESS, POOL, read());
+        if is_said
+            && head
+                .received
+                .recv_timeout(Duration::from_millis(200))
+                .is_ok()
+        {
             break;
         }
         assert!(begun.elapsed() < WAIT);
@@ -468,19 +482,19 @@ fn a_lost_connection_is_made_again() {
 
 /// The disk does not complete earlier I/O: the claim blocks, and no other message does.
 #[test]
-fn a_claim_that_waits_for_a_disk_delays_no_other_message() {
+fn claim_blocked_on_disk_delays_no_other_message() {
     const DISK: DiskId = DiskId(5);
     let (free, is_free) = channel::<()>();
     let is_free = Mutex::new(is_free);
     let world = World::lending(move |from, question| {
         assert_eq!(from, HEADS[0]);
         let _ = is_free.lock().expect("no holder panics").recv_timeout(WAIT);
-        let Message::AskLender(DISK, LenderRequest::Claim(session)) = question.message else {
+        let Message::LenderRequest(DISK, LenderRequest::Claim(session)) = question.message else {
             return None;
         };
         Some(Message::Lent(Lent {
             disk: DISK,
-            answer: LenderAnswer::Refused(session),
+            response: LenderResponse::Refused(session),
             export: String::new(),
             denial: Some(Denial::InUse),
         }))
@@ -490,24 +504,24 @@ fn a_claim_that_waits_for_a_disk_delays_no_other_message() {
         ballot: Ballot { epoch: 2, nonce: 1 },
         number: 1,
     };
-    let claim = Message::AskLender(DISK, LenderRequest::Claim(session));
-    assert!(head.links.say(WITNESS, 0, claim));
-    assert_eq!(head.ask(read()), Message::Silent(Silence::Unknown));
+    let claim = Message::LenderRequest(DISK, LenderRequest::Claim(session));
+    assert!(head.links.send(WITNESS, 0, claim));
+    assert_eq!(head.send_request(read()), Message::Silent(Silence::Unknown));
     free.send(()).expect("the disk is free");
-    let heard = head.heard.recv_timeout(WAIT).expect("an answer");
+    let received = head.received.recv_timeout(WAIT).expect("a response");
     let lent = Lent {
         disk: DISK,
-        answer: LenderAnswer::Refused(session),
+        response: LenderResponse::Refused(session),
         export: String::new(),
         denial: Some(Denial::InUse),
     };
-    assert_eq!(heard.envelope.message, Message::Lent(lent));
+    assert_eq!(received.envelope.message, Message::Lent(lent));
 }
 
 fn refused(disk: DiskId, session: Session) -> Message {
     Message::Lent(Lent {
         disk,
-        answer: LenderAnswer::Refused(session),
+        response: LenderResponse::Refused(session),
         export: String::new(),
         denial: Some(Denial::InUse),
     })
@@ -518,7 +532,7 @@ fn claim_of(disk: u64) -> Message {
         ballot: Ballot { epoch: 2, nonce: 1 },
         number: 1,
     };
-    Message::AskLender(DiskId(disk), LenderRequest::Claim(session))
+    Message::LenderRequest(DiskId(disk), LenderRequest::Claim(session))
 }
 
 /// A head that opens a pool claims all disks of this host at once, and retries much later than a takeover may take.
@@ -526,7 +540,7 @@ fn claim_of(disk: u64) -> Message {
 fn all_disks_of_a_large_pool_are_claimed_at_once() {
     const DISKS: u64 = 3 * CLAIMS_MAX as u64;
     let world = World::lending(|_, question| {
-        let Message::AskLender(disk, LenderRequest::Claim(session)) = question.message else {
+        let Message::LenderRequest(disk, LenderRequest::Claim(session)) = question.message else {
             return None;
         };
         // Simulates a disk that must make the claim durable.
@@ -535,17 +549,17 @@ fn all_disks_of_a_large_pool_are_claimed_at_once() {
     });
     let head = world.head(0);
     for disk in 1..=DISKS {
-        assert!(head.links.say(WITNESS, POOL, claim_of(disk)));
+        assert!(head.links.send(WITNESS, POOL, claim_of(disk)));
     }
     for number in 1..=DISKS {
-        let heard = head.heard.recv_timeout(WAIT);
-        assert!(heard.is_ok(), "{number} of {DISKS} are answered");
+        let received = head.received.recv_timeout(WAIT);
+        assert!(received.is_ok(), "{number} of {DISKS} are responded");
     }
 }
 
 /// Disks of many pools that do not respond occupy no thread needed for storing records.
 #[test]
-fn claims_that_wait_for_disks_leave_threads_for_other_messages() {
+fn claims_blocked_on_disks_leave_threads_for_messages() {
     // More than a runtime has threads that may block.
     const CONNECTIONS: usize = 520 / CLAIMS_MAX + 1;
     let are_free = Arc::new((Mutex::new(false), Condvar::new()));
@@ -560,21 +574,21 @@ fn claims_that_wait_for_disks_leave_threads_for_other_messages() {
     let heads: Vec<Head> = (0..CONNECTIONS).map(|_| world.head(0)).collect();
     for head in &heads {
         for disk in 1..=CLAIMS_MAX as u64 {
-            assert!(head.links.say(WITNESS, POOL, claim_of(disk)));
+            assert!(head.links.send(WITNESS, POOL, claim_of(disk)));
         }
     }
     // Its own messages come after its claims.
-    let answers: Vec<Message> = heads.iter().map(|head| head.ask(read())).collect();
+    let responses: Vec<Message> = heads.iter().map(|head| head.send_request(read())).collect();
     let (is_free, changed) = &*are_free;
     *is_free.lock().expect("no holder panics") = true;
     changed.notify_all();
-    let is_right = |answer: &Message| *answer == Message::Silent(Silence::Unknown);
-    assert!(answers.iter().all(is_right), "{answers:?}");
+    let is_right = |response: &Message| *response == Message::Silent(Silence::Unknown);
+    assert!(responses.iter().all(is_right), "{responses:?}");
 }
 
 /// A witness with a stolen key sends more messages than requested.
 #[test]
-fn a_member_that_floods_a_head_is_slowed_down() {
+fn member_that_floods_a_head_is_throttled() {
     const SAID: usize = 20_000;
     let (witness, own) = (identity(), identity());
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -596,22 +610,22 @@ fn a_member_that_floods_a_head_is_slowed_down() {
         // Fails when the receiver closes the connection.
         let _ = stream.write_all(&envelope.encode().repeat(SAID));
     });
-    let (send, heard) = channel();
+    let (send, received) = channel();
     let send = Mutex::new(send);
-    let hear = move |heard| {
-        let _ = send.lock().expect("no holder panics").send(heard);
+    let receive = move |received| {
+        let _ = send.lock().expect("no holder panics").send(received);
     };
     let peer = Peer {
         member: WITNESS,
         fingerprint: witness.fingerprint(),
         addresses: vec![address],
     };
-    let links = Links::start(HEADS[0], 4, &own, vec![peer], hear).expect("links");
-    heard.recv_timeout(WAIT).expect("the first message");
+    let links = Links::start(HEADS[0], 4, &own, vec![peer], receive).expect("links");
+    received.recv_timeout(WAIT).expect("the first message");
     let begun = Instant::now();
     let mut count = 0;
     while begun.elapsed() < Duration::from_secs(2) {
-        count += usize::from(heard.recv_timeout(Duration::from_millis(50)).is_ok());
+        count += usize::from(received.recv_timeout(Duration::from_millis(50)).is_ok());
     }
     assert!((1024..4096).contains(&count), "{count} in two seconds");
     drop(links);
@@ -619,15 +633,15 @@ fn a_member_that_floods_a_head_is_slowed_down() {
 
 /// A head that boots alone requests it; a heartbeat is enough to be heard.
 #[test]
-fn a_witness_reports_when_it_heard_each_head_last() {
+fn witness_reports_last_contact_of_each_head() {
     let world = World::new();
     let (one, other) = (world.head(0), world.head(1));
     let liveness = |head: &Head| {
         let begun = Instant::now();
         loop {
-            head.links.say(WITNESS, 0, Message::AskLiveness);
-            match head.heard.recv_timeout(Duration::from_millis(100)) {
-                Ok(heard) => match heard.envelope.message {
+            head.links.send(WITNESS, 0, Message::RequestLiveness);
+            match head.received.recv_timeout(Duration::from_millis(100)) {
+                Ok(received) => match received.envelope.message {
                     Message::Liveness(liveness) => return liveness,
                     other => panic!("{other:?}"),
                 },
@@ -637,12 +651,15 @@ fn a_witness_reports_when_it_heard_each_head_last() {
     };
     let begun = Instant::now();
     while !liveness(&one).silent_ms.contains_key(&HEADS[1]) {
-        assert!(begun.elapsed() < WAIT, "its heartbeats are not heard");
+        assert!(begun.elapsed() < WAIT, "its heartbeats are not received");
     }
     drop(other);
     let silence = Duration::from_millis(1500);
     while !liveness(&one).is_silent(HEADS[1], silence) {
-        assert!(begun.elapsed() < WAIT, "it is heard after its end");
+        assert!(
+            begun.elapsed() < WAIT,
+            "it is received from after it exited"
+        );
     }
     assert!(!liveness(&one).is_silent(HEADS[0], silence));
 }

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_process_has_read_is_known_as_long_as_it_runs() {
+    fn configuration_once_read_is_cached_for_process_lifetime() {
         let folder = tempfile::tempdir().expect("a folder");
         let folder = folder.path();
         assert_eq!(configuration(folder), None);

@@ -99,7 +99,7 @@ pub fn is_fence_confirmed(folder: &Path, pool: u64, number: u64) -> bool {
 /// # Errors
 ///
 /// An I/O error. A number that remains does not match any other request.
-pub fn forget_fence(folder: &Path, pool: u64) -> io::Result<()> {
+pub fn discard_fence_request(folder: &Path, pool: u64) -> io::Result<()> {
     for what in ["wanted", "confirmed"] {
         match std::fs::remove_file(path(folder, pool, what)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_confirmation_is_of_one_request() {
+    fn confirmation_applies_to_one_request() {
         let folder = tempfile::tempdir().expect("folder");
         let place = folder.path();
         assert_eq!(requested_fence(place, 7), None);
@@ -131,8 +131,8 @@ mod tests {
         confirm_fence(place, 7, 5).expect("said");
         assert!(is_fence_confirmed(place, 7, 5));
         assert!(!is_fence_confirmed(place, 7, 6) && !is_fence_confirmed(place, 8, 5));
-        forget_fence(place, 7).expect("forgotten");
-        forget_fence(place, 7).expect("nothing to do");
+        discard_fence_request(place, 7).expect("forgotten");
+        discard_fence_request(place, 7).expect("nothing to do");
         assert_eq!(requested_fence(place, 7), None);
         assert!(!is_fence_confirmed(place, 7, 5));
         std::fs::write(place.join("7.fence-wanted"), "no number").expect("damaged");

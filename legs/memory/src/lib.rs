@@ -13,11 +13,12 @@ mod pulse;
 
 pub use configuration::{configuration, note_configuration};
 pub use fence::{
-    FenceRequest, confirm_fence, forget_fence, is_fence_confirmed, request_fence, requested_fence,
+    FenceRequest, confirm_fence, discard_fence_request, is_fence_confirmed, request_fence,
+    requested_fence,
 };
 pub use local_ipc::{
-    Processes, Signs, folder, forget_heard, heard, is_locked, is_of_new_process, is_owned,
-    note_heard, own,
+    ContactCounter, Processes, discard_received, folder, is_locked, is_of_new_process, is_owned,
+    note_received, own, received,
 };
 pub use pulse::{Awake, Heart, Pulse};
 pub use takeover::budget::FREEZE;
@@ -29,8 +30,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use leg_record::{
-    Answer, DecodeError, MemberId, Memory, RECORD_BYTES_MAX, Record, Request, decode_memory,
-    encode_memory,
+    DecodeError, MemberId, MemberState, RECORD_BYTES_MAX, Record, Request, Response, decode_state,
+    encode_state,
 };
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -116,7 +117,7 @@ impl Cause {
 pub struct Store {
     path: PathBuf,
     folder: File,
-    memory: Memory,
+    memory: MemberState,
     is_doubtful: bool,
     /// Holds the lock.
     _lock: File,
@@ -134,13 +135,13 @@ impl Store {
     /// # Errors
     ///
     /// The file exists, or an I/O error.
-    pub fn create(folder: &Path, pool: u64, memory: Memory) -> Result<Self, StoreError> {
+    pub fn create(folder: &Path, pool: u64, memory: MemberState) -> Result<Self, StoreError> {
         let path = path_of(folder, pool);
         Self::make(folder, &path, memory).map_err(|cause| cause.at(&path))
     }
 
-    fn make(folder: &Path, path: &Path, memory: Memory) -> Result<Self, Cause> {
-        make_folder(folder)?;
+    fn make(folder: &Path, path: &Path, memory: MemberState) -> Result<Self, Cause> {
+        create_directory(folder)?;
         let lock = lock(path)?;
         if path.try_exists()? {
             return Err(Cause::Exists);
@@ -187,7 +188,7 @@ impl Store {
             return Err(Cause::Missing);
         }
         let lock = lock(path)?;
-        let memory = read_memory(path, pool)?;
+        let memory = read_state(path, pool)?;
         let folder = File::open(folder)?;
         // A writer that was killed may have renamed the file and not flushed the directory: later responses need that.
         folder.sync_all()?;
@@ -201,7 +202,7 @@ impl Store {
     }
 
     /// The stored state.
-    pub fn memory(&self) -> &Memory {
+    pub fn memory(&self) -> &MemberState {
         &self.memory
     }
 
@@ -216,7 +217,7 @@ impl Store {
         me: MemberId,
         request: Request,
         serves: bool,
-    ) -> Result<Option<Answer>, StoreError> {
+    ) -> Result<Option<Response>, StoreError> {
         if self.is_doubtful {
             return Err(Cause::Doubtful.at(&self.path));
         }
@@ -233,11 +234,11 @@ impl Store {
             tracing::debug!(%path, term, ?record, "a new state is durable");
             self.memory = memory;
         }
-        Ok(reply.answer)
+        Ok(reply.response)
     }
 
     /// Writes a new file, flushes it, renames it, and flushes the directory.
-    fn write(&self, memory: &Memory) -> io::Result<()> {
+    fn write(&self, memory: &MemberState) -> io::Result<()> {
         let new = beside(&self.path, "new");
         let mut file = OpenOptions::new()
             .write(true)
@@ -245,18 +246,18 @@ impl Store {
             .truncate(true)
             .mode(0o600)
             .open(&new)?;
-        file.write_all(&encode_memory(memory))?;
+        file.write_all(&encode_state(memory))?;
         file.sync_all()?;
         std::fs::rename(&new, &self.path)?;
         self.folder.sync_all()
     }
 }
 
-fn read_memory(path: &Path, pool: u64) -> Result<Memory, Cause> {
+fn read_state(path: &Path, pool: u64) -> Result<MemberState, Cause> {
     let mut bytes = Vec::new();
     let most = RECORD_BYTES_MAX as u64 + 1;
     File::open(path)?.take(most).read_to_end(&mut bytes)?;
-    let memory = decode_memory(&bytes)?;
+    let memory = decode_state(&bytes)?;
     match &memory.accepted {
         Some(record) if record.pool != pool => Err(Cause::OtherPool(record.pool)),
         _ => Ok(memory),
@@ -266,7 +267,7 @@ fn read_memory(path: &Path, pool: u64) -> Result<Memory, Cause> {
 /// The newest record of `pool` that the member on this host has stored. Works while the member runs. The pool may have
 /// a newer record, so this only determines the first request.
 pub fn last_record(folder: &Path, pool: u64) -> Option<Record> {
-    read_memory(&path_of(folder, pool), pool).ok()?.accepted
+    read_state(&path_of(folder, pool), pool).ok()?.accepted
 }
 
 fn beside(path: &Path, what: &str) -> PathBuf {
@@ -274,7 +275,7 @@ fn beside(path: &Path, what: &str) -> PathBuf {
 }
 
 /// Creates the directory durably: the parent directory holds its name.
-fn make_folder(folder: &Path) -> io::Result<()> {
+fn create_directory(folder: &Path) -> io::Result<()> {
     if folder.is_dir() {
         return Ok(());
     }
@@ -330,9 +331,9 @@ mod tests {
     const POOL: u64 = 77;
     const ME: MemberId = MemberId(3);
 
-    fn memory() -> Memory {
+    fn memory() -> MemberState {
         let ballot = Ballot { epoch: 1, nonce: 5 };
-        Memory::new(Record::new(POOL, ballot, [DiskId(1), DiskId(2)]))
+        MemberState::new(Record::new(POOL, ballot, [DiskId(1), DiskId(2)]))
     }
 
     fn claim(epoch: u64) -> Request {
@@ -346,26 +347,26 @@ mod tests {
     }
 
     #[test]
-    fn what_was_answered_is_there_after_a_restart() {
+    fn acknowledged_state_survives_restart() {
         let root = tempfile::tempdir().expect("folder");
         let folder = root.path().join("legs");
         let mut store = Store::create(&folder, POOL, memory()).expect("create");
-        let answer = store.handle(ME, claim(4), false).expect("written");
-        assert!(matches!(answer, Some(Answer::Promised { .. })));
+        let response = store.handle(ME, claim(4), false).expect("written");
+        assert!(matches!(response, Some(Response::Promised { .. })));
         let before = store.memory().clone();
         drop(store);
         let mut store = Store::open(&folder, POOL).expect("open");
-        let before = Memory {
+        let before = MemberState {
             before: Ballot::default(),
             ..before
         };
         assert_eq!(store.memory(), &before, "a promise cannot be withdrawn now");
-        let answer = store.handle(ME, claim(3), false).expect("nothing to write");
-        assert!(matches!(answer, Some(Answer::Refused { .. })));
+        let response = store.handle(ME, claim(3), false).expect("nothing to write");
+        assert!(matches!(response, Some(Response::Refused { .. })));
     }
 
     #[test]
-    fn a_member_without_a_file_is_none_and_one_with_a_file_is_not_made_again() {
+    fn member_needs_file_and_existing_file_is_not_recreated() {
         let root = tempfile::tempdir().expect("folder");
         let open = |pool| kind(Store::open(root.path(), pool));
         assert_eq!(open(POOL), StoreErrorKind::Missing);
@@ -376,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn two_processes_do_not_answer_for_one_pool() {
+    fn second_process_for_one_pool_is_refused() {
         let root = tempfile::tempdir().expect("folder");
         let store = Store::create(root.path(), POOL, memory()).expect("create");
         let second = kind(Store::open(root.path(), POOL));
@@ -406,7 +407,7 @@ mod tests {
 
     /// The process is killed while it writes the new file: the old one counts.
     #[test]
-    fn a_new_file_that_was_not_renamed_does_not_count() {
+    fn new_file_without_rename_is_ignored() {
         let root = tempfile::tempdir().expect("folder");
         drop(Store::create(root.path(), POOL, memory()).expect("create"));
         let new = beside(&path_of(root.path(), POOL), "new");
@@ -418,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_failed_write_nothing_is_answered() {
+    fn no_reply_after_failed_write() {
         let root = tempfile::tempdir().expect("folder");
         let mut store = Store::create(root.path(), POOL, memory()).expect("create");
         let new = beside(&path_of(root.path(), POOL), "new");

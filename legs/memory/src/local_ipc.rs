@@ -5,7 +5,7 @@
 //! * `POOL.heard`: two heads: the state that the other head sent to the running leg-server.
 //! * `pulse`: whether the leg-server runs without a freeze ([`Pulse`](crate::Pulse)).
 //! * `POOL.fence-wanted`, `POOL.fence-confirmed`: two heads: see [`FenceRequest`](crate::FenceRequest).
-//! * `heard`: counts messages from the other head, and its processes ([`Signs`](crate::Signs)). It is written before
+//! * `heard`: counts messages from the other head, and its processes ([`ContactCounter`](crate::ContactCounter)). It is written before
 //!   each response, so a process that reads it after a vote of its own member sees all messages that preceded the vote.
 
 use std::collections::VecDeque;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use leg_record::codec::Reader;
-use leg_record::{MemberId, Memory, RECORD_BYTES_MAX, decode_memory, encode_memory};
+use leg_record::{MemberId, MemberState, RECORD_BYTES_MAX, decode_state, encode_state};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
@@ -54,7 +54,7 @@ pub fn is_owned(folder: &Path, pool: u64) -> bool {
     flock(&file, FlockOperation::NonBlockingLockShared).is_err()
 }
 
-fn heard_path(folder: &Path, pool: u64) -> PathBuf {
+fn received_path(folder: &Path, pool: u64) -> PathBuf {
     folder.join(format!("{pool}.heard"))
 }
 
@@ -63,11 +63,11 @@ fn heard_path(folder: &Path, pool: u64) -> PathBuf {
 /// # Errors
 ///
 /// An I/O error.
-pub fn note_heard(folder: &Path, pool: u64, boot: u64, memory: &Memory) -> io::Result<()> {
-    let path = heard_path(folder, pool);
+pub fn note_received(folder: &Path, pool: u64, boot: u64, memory: &MemberState) -> io::Result<()> {
+    let path = received_path(folder, pool);
     let new = path.with_extension("heard.new");
     let mut bytes = boot.to_le_bytes().to_vec();
-    bytes.extend(encode_memory(memory));
+    bytes.extend(encode_state(memory));
     let record = memory.accepted.as_ref().map(|record| record.version());
     tracing::debug!(
         pool,
@@ -85,16 +85,16 @@ pub fn note_heard(folder: &Path, pool: u64, boot: u64, memory: &Memory) -> io::R
 /// # Errors
 ///
 /// An I/O error.
-pub fn forget_heard(folder: &Path, pool: u64) -> io::Result<()> {
-    match std::fs::remove_file(heard_path(folder, pool)) {
+pub fn discard_received(folder: &Path, pool: u64) -> io::Result<()> {
+    match std::fs::remove_file(received_path(folder, pool)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
 }
 
 /// Returns the state that the other head sent to the leg-server with the number `boot`.
-pub fn heard(folder: &Path, pool: u64, boot: u64) -> Option<Memory> {
-    let path = heard_path(folder, pool);
+pub fn received(folder: &Path, pool: u64, boot: u64) -> Option<MemberState> {
+    let path = received_path(folder, pool);
     let length = std::fs::metadata(&path).ok()?.len();
     if length > RECORD_BYTES_MAX as u64 + 8 {
         return None;
@@ -102,7 +102,7 @@ pub fn heard(folder: &Path, pool: u64, boot: u64) -> Option<Memory> {
     let bytes = std::fs::read(&path).ok()?;
     let mut reader = Reader::new(&bytes);
     let is_of_boot = reader.number().ok()? == boot;
-    let memory = decode_memory(reader.rest()).ok()?;
+    let memory = decode_state(reader.rest()).ok()?;
     is_of_boot.then_some(memory)
 }
 
@@ -115,7 +115,7 @@ pub struct Processes(VecDeque<(MemberId, u64)>);
 
 impl Processes {
     /// Notes a message of the process `boot` of a head. Returns whether the process is new.
-    pub fn hear(&mut self, head: MemberId, boot: u64) -> bool {
+    pub fn receive(&mut self, head: MemberId, boot: u64) -> bool {
         let is_new = !self.0.contains(&(head, boot));
         if is_new {
             self.0.push_back((head, boot));
@@ -131,7 +131,7 @@ impl Processes {
 const SIGN: u64 = 1;
 const NEW_PROCESS: u64 = 1 << 40;
 
-/// Whether a new process may have sent a message between two counts of [`Signs`]. An earlier release does not count
+/// Whether a new process may have sent a message between two counts of [`ContactCounter`]. An earlier release does not count
 /// processes.
 pub fn is_of_new_process(before: u64, now: u64) -> bool {
     now < NEW_PROCESS || before / NEW_PROCESS != now / NEW_PROCESS
@@ -140,14 +140,14 @@ pub fn is_of_new_process(before: u64, now: u64) -> bool {
 /// Counts messages of the other head. One file serves all pools of the directory, because it is about the head, not
 /// about a pool.
 #[derive(Debug)]
-pub struct Signs {
+pub struct ContactCounter {
     path: PathBuf,
     /// Replaced if the file was removed: writer and reader must have the same one.
     file: Mutex<File>,
     count: AtomicU64,
 }
 
-impl Signs {
+impl ContactCounter {
     /// Opens the file of the directory, for the writer and for the reader.
     ///
     /// # Errors
@@ -155,7 +155,7 @@ impl Signs {
     /// An I/O error.
     pub fn open(folder: &Path) -> io::Result<Self> {
         let path = folder.join("heard");
-        let file = open_signs(&path)?;
+        let file = open_counter(&path)?;
         let count = counted(&file);
         if file.metadata()?.len() == 0 {
             // Allocates the blocks now, in case the disk is full later.
@@ -172,7 +172,7 @@ impl Signs {
     fn file(&self) -> io::Result<MutexGuard<'_, File>> {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         if file.metadata()?.nlink() == 0 {
-            *file = open_signs(&self.path)?;
+            *file = open_counter(&self.path)?;
             self.count.fetch_max(counted(&file), Ordering::AcqRel);
         }
         Ok(file)
@@ -201,7 +201,7 @@ impl Signs {
     }
 }
 
-fn open_signs(path: &Path) -> io::Result<File> {
+fn open_counter(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
         .write(true)
@@ -239,61 +239,63 @@ mod tests {
     }
 
     #[test]
-    fn what_was_heard_by_an_earlier_start_says_nothing() {
+    fn messages_received_before_restart_are_ignored() {
         let folder = tempfile::tempdir().expect("folder");
-        let memory = Memory::default();
-        note_heard(folder.path(), 5, 77, &memory).expect("noted");
-        assert_eq!(heard(folder.path(), 5, 77), Some(memory));
-        assert_eq!(heard(folder.path(), 5, 78), None);
-        assert_eq!(heard(folder.path(), 6, 77), None);
+        let memory = MemberState::default();
+        note_received(folder.path(), 5, 77, &memory).expect("noted");
+        assert_eq!(received(folder.path(), 5, 77), Some(memory));
+        assert_eq!(received(folder.path(), 5, 78), None);
+        assert_eq!(received(folder.path(), 6, 77), None);
     }
 
     #[test]
-    fn signs_are_seen_by_another_process_and_after_a_restart() {
+    fn signals_are_visible_to_other_process_and_after_restart() {
         let folder = tempfile::tempdir().expect("folder");
-        let signs = Signs::open(folder.path()).expect("opened");
-        let reader = Signs::open(folder.path()).expect("opened");
+        let signs = ContactCounter::open(folder.path()).expect("opened");
+        let reader = ContactCounter::open(folder.path()).expect("opened");
         let before = reader.read();
         signs.note(false);
         assert_ne!(reader.read(), before);
         let before = reader.read();
-        Signs::open(folder.path()).expect("opened").note(false);
+        ContactCounter::open(folder.path())
+            .expect("opened")
+            .note(false);
         assert_ne!(reader.read(), before);
     }
 
     #[test]
-    fn a_sign_of_a_new_process_is_told_from_others() {
+    fn signal_of_new_process_is_distinguished() {
         let folder = tempfile::tempdir().expect("folder");
-        let signs = Signs::open(folder.path()).expect("opened");
+        let signs = ContactCounter::open(folder.path()).expect("opened");
         let mut processes = Processes::default();
         let mut seen = signs.read();
-        let mut hear = |boot| {
-            signs.note(processes.hear(MemberId(2), boot));
+        let mut receive = |boot| {
+            signs.note(processes.receive(MemberId(2), boot));
             let before = std::mem::replace(&mut seen, signs.read());
             assert_ne!(seen, before);
             is_of_new_process(before, seen)
         };
         assert_eq!(
-            [5, 5, 6, 5, 6, 7].map(&mut hear),
+            [5, 5, 6, 5, 6, 7].map(&mut receive),
             [true, false, true, false, false, true]
         );
         assert!(is_of_new_process(5, 6), "by an earlier release");
         // Processes that are no longer stored count as new.
-        assert!((8..8 + PROCESSES_MAX as u64).all(&mut hear) && hear(5));
+        assert!((8..8 + PROCESSES_MAX as u64).all(&mut receive) && receive(5));
     }
 
     /// An administrator removes the directory, or restores an older copy: later messages are still seen.
     #[test]
-    fn signs_are_seen_after_their_file_was_removed() {
+    fn signals_are_visible_after_their_file_was_removed() {
         let folder = tempfile::tempdir().expect("folder");
         let path = folder.path().join("heard");
-        let signs = Signs::open(folder.path()).expect("opened");
+        let signs = ContactCounter::open(folder.path()).expect("opened");
         signs.note(false);
-        let old = Signs::open(folder.path()).expect("opened");
+        let old = ContactCounter::open(folder.path()).expect("opened");
         let before = old.read();
         std::fs::remove_file(&path).expect("removed");
         // A new process recreates the file.
-        let new = Signs::open(folder.path()).expect("opened");
+        let new = ContactCounter::open(folder.path()).expect("opened");
         let (seen, known) = (new.read(), old.read());
         assert_ne!(known, before, "it counts as a message");
         signs.note(false);

@@ -137,7 +137,7 @@ impl Pulse {
     /// # Errors
     ///
     /// An I/O error.
-    pub fn look_at(folder: &Path) -> io::Result<Self> {
+    pub fn inspect(folder: &Path) -> io::Result<Self> {
         let file = open(folder)?;
         Ok(Self {
             freezes: read(&file).unwrap_or_default().freezes,
@@ -173,10 +173,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_that_stands_still_or_starts_anew_is_noticed_once() {
+    fn stalled_or_restarted_process_is_detected_once() {
         let folder = tempfile::tempdir().expect("folder");
         let mut heart = Heart::begin(folder.path()).expect("begun");
-        let mut pulse = Pulse::look_at(folder.path()).expect("opened");
+        let mut pulse = Pulse::inspect(folder.path()).expect("opened");
         let begun = now();
         let at = |ms: u64| begun + Duration::from_millis(ms);
         heart.beat_at(at(0)).expect("written");
@@ -203,13 +203,13 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_was_started_anew_has_no_pulse_of_before() {
+    fn rebooted_host_has_no_earlier_pulse() {
         let folder = tempfile::tempdir().expect("folder");
         let heart = Heart::begin(folder.path()).expect("begun");
         heart
             .beat_at(now() + Duration::from_secs(3600))
             .expect("written");
-        let mut pulse = Pulse::look_at(folder.path()).expect("opened");
+        let mut pulse = Pulse::inspect(folder.path()).expect("opened");
         pulse.was_frozen();
         assert!(!pulse.is_steady());
     }

@@ -7,10 +7,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use leg_record::{
-    Answer, Ballot, Config, Denial, DiskId, Holder, LenderAnswer, LenderRequest, MemberId, Memory,
-    Record, Request, Session, Tag,
+    Ballot, Config, Denial, DiskId, Holder, LenderRequest, LenderResponse, MemberId, MemberState,
+    Record, Request, Response, Session, Tag,
 };
-use members::{LinkState, Links, Looked, Message};
+use members::{Inspection, LinkState, Links, Message};
 
 use crate::linked::Network;
 use crate::{Failure, Granted, Inbox, Input, random};
@@ -35,14 +35,14 @@ pub trait Names {
 /// State of the pool at the members.
 struct Known {
     /// The newest state, and the member that has it.
-    newest: Option<(MemberId, Memory)>,
+    newest: Option<(MemberId, MemberState)>,
     is_one_untold: bool,
 }
 
 /// Requests that are sent to a member before anything is changed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Asked {
-    Memory,
+enum Query {
+    MemberState,
     Configuration,
 }
 
@@ -67,19 +67,19 @@ fn note_difference(
 pub struct Bootstrap {
     config: Config,
     links: Links,
-    heard: Receiver<Input>,
+    received: Receiver<Input>,
     ballot: Ballot,
     incarnations: BTreeMap<DiskId, u64>,
     /// State that a member has of this pool from an earlier attempt that was interrupted.
-    told: Option<Memory>,
+    reported: Option<MemberState>,
     names: Box<dyn Names>,
 }
 
 /// The disk that a message is about.
 fn disk_of(message: &Message) -> Option<DiskId> {
     match message {
-        Message::LookAt(disk) | Message::AskLender(disk, _) => Some(*disk),
-        Message::Looked(looked) => Some(looked.disk),
+        Message::Inspect(disk) | Message::LenderRequest(disk, _) => Some(*disk),
+        Message::Inspection(looked) => Some(looked.disk),
         Message::Lent(lent) => Some(lent.disk),
         _ => None,
     }
@@ -95,7 +95,7 @@ fn failed(why: impl Into<String>) -> Failure {
 /// # Errors
 ///
 /// One of these conditions fails, or a head does not respond.
-pub fn see_new_disk(
+pub fn inspect_new_disk(
     config: Config,
     network: Network,
     disk: DiskId,
@@ -104,19 +104,19 @@ pub fn see_new_disk(
 ) -> Result<(), Failure> {
     let me = config.me;
     let (heads, configuration) = (network.heads.clone(), network.configuration);
-    let asking = Bootstrap::connect(config, network, random(), names)?;
-    asking.compare(&heads, configuration)?;
-    let disks = asking.disks().into_iter();
-    for looked in asking.looks(disks.filter(|(one, _)| *one == disk).collect())? {
+    let requester = Bootstrap::connect(config, network, random(), names)?;
+    requester.compare(&heads, configuration)?;
+    let disks = requester.disks().into_iter();
+    for looked in requester.looks(disks.filter(|(one, _)| *one == disk).collect())? {
         // This head has claimed it under the identity of the replaced disk.
         let is_mine = looked.holder == Holder::Session(Some(me));
-        if let Some(why) = asking.taken(&looked).filter(|_| !is_mine) {
+        if let Some(why) = requester.taken(&looked).filter(|_| !is_mine) {
             return Err(failed(format!("nothing was changed: {why}")));
         }
         if !looked.contents.is_empty() && !may_overwrite {
             return Err(Failure::Overwrites(format!(
                 "nothing was changed, because the data on the disk would be lost: {} carries {}",
-                asking.names.disk(disk),
+                requester.names.disk(disk),
                 looked.contents
             )));
         }
@@ -130,7 +130,7 @@ pub fn see_new_disk(
 /// # Errors
 ///
 /// One of these conditions fails.
-pub fn see_members(
+pub fn inspect_members(
     config: Config,
     network: Network,
     coming: Option<MemberId>,
@@ -138,23 +138,23 @@ pub fn see_members(
 ) -> Result<(), Failure> {
     let boot = random();
     let (heads, configuration) = (network.heads.clone(), network.configuration);
-    let asking = Bootstrap::connect(config, network, boot, names)?;
-    asking.compare(&heads, configuration)?;
-    let read = Message::Ask(Request::Read(Tag { boot, number: 1 }));
-    let members = asking.config.members().into_iter();
-    let questions = members.map(|member| (member, (member, read.clone())));
+    let requester = Bootstrap::connect(config, network, boot, names)?;
+    requester.compare(&heads, configuration)?;
+    let read = Message::Request(Request::Read(Tag { boot, number: 1 }));
+    let members = requester.config.members().into_iter();
+    let pending_requests = members.map(|member| (member, (member, read.clone())));
     let understand = |from: MemberId, message| match message {
         Message::Silent(members::Silence::Unknown) if coming == Some(from) => Ok(Some(from)),
         Message::Silent(why) => Err(failed(format!(
             "{} cannot remember the pool: {}",
-            asking.names.member(from),
+            requester.names.member(from),
             why.meaning()
         ))),
-        Message::Tell(_) => Ok(Some(from)),
+        Message::Response(_) => Ok(Some(from)),
         _ => Ok(None),
     };
-    asking.ask_all(questions.collect(), understand, |silent| {
-        asking.unreached(&silent)
+    requester.query_all(pending_requests.collect(), understand, |silent| {
+        requester.unreached(&silent)
     })
 }
 
@@ -175,11 +175,11 @@ impl Bootstrap {
         let boot = random();
         let (heads, configuration) = (network.heads.clone(), network.configuration);
         let mut bootstrap = Self::connect(config, network, boot, names)?;
-        let known = bootstrap.ask_what_is_known((&heads, configuration), boot)?;
+        let known = bootstrap.query_existing_state((&heads, configuration), boot)?;
         if let Some((from, _)) = known.newest {
             return Err(bootstrap.exists(from));
         }
-        bootstrap.look(may_overwrite)?;
+        bootstrap.inspect(may_overwrite)?;
         let granted = bootstrap.claim()?;
         Ok((bootstrap, granted))
     }
@@ -191,7 +191,7 @@ impl Bootstrap {
     /// # Errors
     ///
     /// A member cannot be reached or has another pool, or a disk is in use or not lent.
-    pub fn begin_again(
+    pub fn start_again(
         config: Config,
         network: Network,
         coming: Vec<(DiskId, MemberId)>,
@@ -201,12 +201,12 @@ impl Bootstrap {
         let boot = random();
         let (heads, configuration) = (network.heads.clone(), network.configuration);
         let mut bootstrap = Self::connect(config, network, boot, names)?;
-        let known = bootstrap.ask_what_is_known((&heads, configuration), boot)?;
-        bootstrap.told = bootstrap.told_before(known, is_labelled)?;
+        let known = bootstrap.query_existing_state((&heads, configuration), boot)?;
+        bootstrap.reported = bootstrap.reported_before(known, is_labelled)?;
         if !bootstrap.is_taken_up() {
             bootstrap.are_free(&bootstrap.looks(coming)?)?;
             // The data stays, and the labels show that the pool has no other record.
-            bootstrap.look(true)?;
+            bootstrap.inspect(true)?;
             bootstrap.claim()?;
         }
         Ok(bootstrap)
@@ -214,7 +214,7 @@ impl Bootstrap {
 
     /// Whether a member has the pool already: then its disks are stamped, and its labels name the record.
     pub fn is_taken_up(&self) -> bool {
-        self.told.is_some()
+        self.reported.is_some()
     }
 
     fn connect(
@@ -230,19 +230,19 @@ impl Bootstrap {
             boot,
             &network.identity,
             network.peers,
-            move |heard| {
-                reporter.send(Input::Heard(heard));
+            move |received| {
+                reporter.send(Input::Received(received));
             },
         );
         Ok(Self {
             links: links.map_err(|error| failed(format!("connect to members: {error}")))?,
-            heard: inbox.receiver,
+            received: inbox.receiver,
             ballot: Ballot {
                 epoch: 1,
                 nonce: random(),
             },
             incarnations: BTreeMap::new(),
-            told: None,
+            reported: None,
             names: Box::new(names),
             config,
         })
@@ -250,15 +250,15 @@ impl Bootstrap {
 
     /// Repeats each request until it has a response. `understand` returns the key that a response belongs to; `why`
     /// describes missing ones.
-    fn ask_all<K: Ord + Copy>(
+    fn query_all<K: Ord + Copy>(
         &self,
-        questions: BTreeMap<K, (MemberId, Message)>,
+        pending_requests: BTreeMap<K, (MemberId, Message)>,
         mut understand: impl FnMut(MemberId, Message) -> Result<Option<K>, Failure>,
         why: impl Fn(BTreeSet<K>) -> String,
     ) -> Result<(), Failure> {
         let until = Instant::now() + WAIT;
         let mut open: BTreeMap<K, Option<Instant>> =
-            questions.keys().map(|key| (*key, None)).collect();
+            pending_requests.keys().map(|key| (*key, None)).collect();
         while !open.is_empty() {
             let now = Instant::now();
             if now >= until {
@@ -266,23 +266,23 @@ impl Bootstrap {
             }
             for (key, said) in &mut open {
                 if said.is_none_or(|at| now.duration_since(at) >= AGAIN) {
-                    let (member, message) = &questions[key];
+                    let (member, message) = &pending_requests[key];
                     let pool = self.config.pool;
-                    let is_said = self.links.say(*member, pool, message.clone());
+                    let is_said = self.links.send(*member, pool, message.clone());
                     *said = is_said.then_some(now);
                 }
             }
-            let heard = match self.heard.recv_timeout(Duration::from_millis(20)) {
-                Ok(Input::Heard(heard)) => heard,
+            let received = match self.received.recv_timeout(Duration::from_millis(20)) {
+                Ok(Input::Received(received)) => received,
                 Ok(_) | Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => return Err(failed("the connections ended")),
             };
-            let (from, message) = (heard.from, heard.envelope.message);
+            let (from, message) = (received.from, received.envelope.message);
             // For a disk, only the response of its lender counts.
-            let is_asked = |(member, asked): &(MemberId, Message)| {
-                *member == from && disk_of(asked) == disk_of(&message)
+            let is_asked = |(member, requested): &(MemberId, Message)| {
+                *member == from && disk_of(requested) == disk_of(&message)
             };
-            if disk_of(&message).is_some() && !questions.values().any(is_asked) {
+            if disk_of(&message).is_some() && !pending_requests.values().any(is_asked) {
                 continue;
             }
             if let Some(key) = understand(from, message)? {
@@ -316,10 +316,10 @@ impl Bootstrap {
             let is_answer = note_difference(&message, configuration, from, &mut differing);
             Ok(is_answer.then_some(from))
         };
-        let questions = heads
+        let pending_requests = heads
             .iter()
-            .map(|head| (*head, (*head, Message::AskConfiguration)));
-        self.ask_all(questions.collect(), understand, |silent| {
+            .map(|head| (*head, (*head, Message::RequestConfiguration)));
+        self.query_all(pending_requests.collect(), understand, |silent| {
             self.unreached(&silent)
         })?;
         self.same(&differing)
@@ -338,48 +338,49 @@ impl Bootstrap {
 
     /// Returns the members' state of the pool, after checking that all heads have the same configuration. Only records
     /// of these disks count.
-    fn ask_what_is_known(
+    fn query_existing_state(
         &self,
         (heads, configuration): (&[MemberId], [u8; 32]),
         boot: u64,
     ) -> Result<Known, Failure> {
-        let mut known: BTreeMap<MemberId, Memory> = BTreeMap::new();
+        let mut known: BTreeMap<MemberId, MemberState> = BTreeMap::new();
         let (mut is_one_untold, mut others, mut differing) =
             (false, BTreeSet::new(), BTreeSet::new());
-        let read = Message::Ask(Request::Read(Tag { boot, number: 1 }));
+        let read = Message::Request(Request::Read(Tag { boot, number: 1 }));
         let members = self.config.members().into_iter();
-        let members = members.map(|member| ((member, Asked::Memory), (member, read.clone())));
+        let members = members.map(|member| ((member, Query::MemberState), (member, read.clone())));
         let heads = heads.iter().copied();
         let heads = heads.map(|head| {
-            let question = (head, Message::AskConfiguration);
-            ((head, Asked::Configuration), question)
+            let question = (head, Message::RequestConfiguration);
+            ((head, Query::Configuration), question)
         });
         let understand = |from: MemberId, message| {
             if note_difference(&message, configuration, from, &mut differing) {
-                return Ok(Some((from, Asked::Configuration)));
+                return Ok(Some((from, Query::Configuration)));
             }
             match message {
                 Message::Silent(members::Silence::Unknown) => {
                     is_one_untold = true;
                 }
-                Message::Tell(Answer::Known(_, memory)) if self.is_of_these(&memory) => {
+                Message::Response(Response::Known(_, memory)) if self.is_of_these(&memory) => {
                     known.insert(from, memory);
                 }
-                Message::Tell(Answer::Known(..) | Answer::Forgot(..)) | Message::Silent(_) => {
+                Message::Response(Response::Known(..) | Response::StateLost(..))
+                | Message::Silent(_) => {
                     others.insert(from);
                 }
                 _ => return Ok(None),
             }
-            Ok(Some((from, Asked::Memory)))
+            Ok(Some((from, Query::MemberState)))
         };
-        self.ask_all(members.chain(heads).collect(), understand, |silent| {
+        self.query_all(members.chain(heads).collect(), understand, |silent| {
             self.unreached(&silent.into_iter().map(|(member, _)| member).collect())
         })?;
         self.same(&differing)?;
         if let Some(from) = others.first() {
             return Err(self.exists(*from));
         }
-        let version = |memory: &Memory| memory.accepted.as_ref().map(Record::version);
+        let version = |memory: &MemberState| memory.accepted.as_ref().map(Record::version);
         let newest = known.into_iter().max_by_key(|(_, memory)| version(memory));
         Ok(Known {
             newest,
@@ -388,14 +389,18 @@ impl Bootstrap {
     }
 
     /// Returns the state that members have from an interrupted attempt. The labels name the record only in that case.
-    fn told_before(&self, known: Known, is_labelled: bool) -> Result<Option<Memory>, Failure> {
+    fn reported_before(
+        &self,
+        known: Known,
+        is_labelled: bool,
+    ) -> Result<Option<MemberState>, Failure> {
         match known.newest {
             Some((from, _)) if !is_labelled => Err(self.used_before(from)),
             // The pool has been in use since.
             Some((from, memory)) if !known.is_one_untold && !self.is_first(&memory) => {
                 Err(self.exists(from))
             }
-            newest => Ok(newest.map(|(_, memory)| Memory { life: 0, ..memory })),
+            newest => Ok(newest.map(|(_, memory)| MemberState { life: 0, ..memory })),
         }
     }
 
@@ -414,7 +419,7 @@ impl Bootstrap {
         let (number, member) = (self.config.pool, self.names.member(from));
         Failure::Exists(format!(
             "nothing was changed: {member} has a record with the number {number} and these disks. A number is used once, also for a pool \
-             that was later used without its record: write another `guid` for {} into {} of each head, restart the leg-servers, and say it again",
+             that was later used without its record: write another `guid` for {} into {} of each head, restart the leg-servers, and repeat the command",
             self.names.pool(number),
             self.names.configuration()
         ))
@@ -422,22 +427,22 @@ impl Bootstrap {
 
     /// Whether the record names these disks. A pool that consists of these disks was never written elsewhere, so a
     /// member without state may receive the state of another member.
-    fn is_of_these(&self, memory: &Memory) -> bool {
+    fn is_of_these(&self, memory: &MemberState) -> bool {
         let record = memory.accepted.as_ref();
         record.is_some_and(|record| self.disks().iter().all(|(disk, _)| record.names(*disk)))
     }
 
     /// The state that a member receives when a pool with these disks gets its record.
-    fn first_memory(&self, ballot: Ballot) -> Memory {
+    fn initial_state(&self, ballot: Ballot) -> MemberState {
         let disks = self.disks().into_iter().map(|(disk, _)| disk);
         let mut record = Record::new(self.config.pool, ballot, disks);
         record.members = Some(self.config.membership.clone());
-        Memory::new(record)
+        MemberState::new(record)
     }
 
     /// Whether the pool has had no owner since a member received that state.
-    fn is_first(&self, memory: &Memory) -> bool {
-        let first = self.first_memory(memory.promised);
+    fn is_first(&self, memory: &MemberState) -> bool {
+        let first = self.initial_state(memory.promised);
         let mut known = memory.clone();
         if let Some(record) = &mut known.accepted {
             // An earlier release did not name them.
@@ -458,12 +463,12 @@ impl Bootstrap {
         request: impl Fn(DiskId) -> LenderRequest,
     ) -> BTreeMap<DiskId, (MemberId, Message)> {
         let disks = self.disks().into_iter();
-        let questions =
-            disks.map(|(disk, head)| (disk, (head, Message::AskLender(disk, request(disk)))));
-        questions.collect()
+        let pending_requests =
+            disks.map(|(disk, head)| (disk, (head, Message::LenderRequest(disk, request(disk)))));
+        pending_requests.collect()
     }
 
-    fn unanswered(&self, disks: &BTreeSet<DiskId>) -> String {
+    fn without_response(&self, disks: &BTreeSet<DiskId>) -> String {
         let disks: Vec<String> = disks.iter().map(|disk| self.names.disk(*disk)).collect();
         format!(
             "the leg-server of {} does not respond: see its log there",
@@ -473,7 +478,7 @@ impl Bootstrap {
 
     /// Checks all disks; `may_carry` allows data on them. The epoch of the new pool exceeds each epoch that claimed one
     /// of them.
-    fn look(&mut self, may_carry: bool) -> Result<(), Failure> {
+    fn inspect(&mut self, may_carry: bool) -> Result<(), Failure> {
         let seen = self.looks(self.disks())?;
         self.are_free(&seen)?;
         let carry: Vec<String> = seen.iter().filter_map(|one| self.carried(one)).collect();
@@ -490,7 +495,7 @@ impl Bootstrap {
     }
 
     /// Checks that the disks are unused and usable.
-    fn are_free(&self, seen: &[Looked]) -> Result<(), Failure> {
+    fn are_free(&self, seen: &[Inspection]) -> Result<(), Failure> {
         let taken: Vec<String> = seen.iter().filter_map(|one| self.taken(one)).collect();
         match taken.is_empty() {
             true => Ok(()),
@@ -502,33 +507,34 @@ impl Bootstrap {
     }
 
     /// Returns the state of these disks as their lenders report it.
-    fn looks(&self, disks: Vec<(DiskId, MemberId)>) -> Result<Vec<Looked>, Failure> {
+    fn looks(&self, disks: Vec<(DiskId, MemberId)>) -> Result<Vec<Inspection>, Failure> {
         let mut seen = Vec::new();
         let understand = |_, message| match message {
-            Message::Looked(looked) => {
+            Message::Inspection(looked) => {
                 let disk = looked.disk;
                 seen.push(looked);
                 Ok(Some(disk))
             }
             _ => Ok(None),
         };
-        let questions = disks.into_iter();
-        let questions = questions.map(|(disk, head)| (disk, (head, Message::LookAt(disk))));
-        self.ask_all(questions.collect(), understand, |silent| {
-            self.unanswered(&silent)
+        let pending_requests = disks.into_iter();
+        let pending_requests =
+            pending_requests.map(|(disk, head)| (disk, (head, Message::Inspect(disk))));
+        self.query_all(pending_requests.collect(), understand, |silent| {
+            self.without_response(&silent)
         })?;
         seen.sort_by_key(|looked| looked.disk);
         Ok(seen)
     }
 
     /// Why a disk cannot be used, even if it may be overwritten.
-    fn taken(&self, looked: &Looked) -> Option<String> {
+    fn taken(&self, looked: &Inspection) -> Option<String> {
         let by = |by: Option<MemberId>| match by {
             Some(by) => format!("head {}", self.names.member(by)),
             None => "a head".to_owned(),
         };
         let why = match looked.holder {
-            Holder::Nobody => return None,
+            Holder::Unused => return None,
             Holder::Session(head) => format!(
                 "is in use by {}{}: stop the pool's server there, or see whether another disk is meant",
                 by(head),
@@ -555,7 +561,7 @@ impl Bootstrap {
     }
 
     /// Description of the data that would be lost with a disk.
-    fn carried(&self, looked: &Looked) -> Option<String> {
+    fn carried(&self, looked: &Inspection) -> Option<String> {
         let pool = self.of_pool(looked);
         let contents = match (looked.contents.as_str(), pool.as_str()) {
             ("", "") => return None,
@@ -566,7 +572,7 @@ impl Bootstrap {
     }
 
     /// The pool with a record that names the disk, as a clause.
-    fn of_pool(&self, looked: &Looked) -> String {
+    fn of_pool(&self, looked: &Inspection) -> String {
         let pool = looked.pool.map(|number| self.names.pool(number));
         pool.map_or_else(String::new, |pool| {
             format!(", of {pool} by the record of its legs")
@@ -593,11 +599,11 @@ impl Bootstrap {
             let Message::Lent(lent) = message else {
                 return Ok(None);
             };
-            if lent.answer.session() != session {
+            if lent.response.session() != session {
                 return Ok(None);
             }
-            match lent.answer {
-                LenderAnswer::Admitted(_, seen) => {
+            match lent.response {
+                LenderResponse::Admitted(_, seen) => {
                     incarnations.insert(lent.disk, seen.incarnation);
                     let grant = Granted {
                         session,
@@ -606,14 +612,16 @@ impl Bootstrap {
                     };
                     granted.insert(lent.disk, grant);
                 }
-                LenderAnswer::Begun(_) | LenderAnswer::Refused(_) => {
+                LenderResponse::Begun(_) | LenderResponse::Refused(_) => {
                     refused = Some((lent.disk, lent.denial));
                 }
             }
             Ok(Some(lent.disk))
         };
-        let questions = self.lenders(|_| LenderRequest::Claim(session));
-        self.ask_all(questions, understand, |silent| self.unanswered(&silent))?;
+        let pending_requests = self.lenders(|_| LenderRequest::Claim(session));
+        self.query_all(pending_requests, understand, |silent| {
+            self.without_response(&silent)
+        })?;
         match refused {
             Some((disk, denial)) => Err(failed(self.denied(disk, denial))),
             None => {
@@ -636,17 +644,18 @@ impl Bootstrap {
     ///
     /// A member or lender does not respond. The pool does not count as created then: repeat the creation.
     pub fn finish(self) -> Result<(), Failure> {
-        let memory = match &self.told {
-            Some(told) => told.clone(),
+        let memory = match &self.reported {
+            Some(reported) => reported.clone(),
             None => {
                 self.stamp()?;
-                self.first_memory(self.ballot)
+                self.initial_state(self.ballot)
             }
         };
         let members = self.config.members().into_iter();
-        let questions = members.map(|member| (member, (member, Message::Found(memory.clone()))));
+        let pending_requests =
+            members.map(|member| (member, (member, Message::Found(memory.clone()))));
         let understand = |from: MemberId, message| match message {
-            Message::Founded(_) => Ok(Some(from)),
+            Message::Created(_) => Ok(Some(from)),
             Message::Silent(why) => Err(failed(format!(
                 "{} cannot remember the pool: {}; see its log",
                 self.names.member(from),
@@ -654,7 +663,7 @@ impl Bootstrap {
             ))),
             _ => Ok(None),
         };
-        self.ask_all(questions.collect(), understand, |silent| {
+        self.query_all(pending_requests.collect(), understand, |silent| {
             self.unreached(&silent)
         })
     }
@@ -663,16 +672,16 @@ impl Bootstrap {
         let session = self.session();
         let begin = |disk| LenderRequest::Begin(session, self.incarnations[&disk]);
         let understand = |_, message| match message {
-            Message::Lent(lent) if lent.answer == LenderAnswer::Begun(session) => {
+            Message::Lent(lent) if lent.response == LenderResponse::Begun(session) => {
                 Ok(Some(lent.disk))
             }
-            Message::Lent(lent) if lent.answer == LenderAnswer::Refused(session) => {
+            Message::Lent(lent) if lent.response == LenderResponse::Refused(session) => {
                 Err(failed(self.denied(lent.disk, lent.denial)))
             }
             _ => Ok(None),
         };
-        self.ask_all(self.lenders(begin), understand, |silent| {
-            self.unanswered(&silent)
+        self.query_all(self.lenders(begin), understand, |silent| {
+            self.without_response(&silent)
         })
     }
 }

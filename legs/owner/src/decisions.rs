@@ -1,7 +1,7 @@
 //! Logs the inputs and the decisions of the state machine of the record, which does no I/O itself. A decision is logged
 //! at debug level; a message, or a check that recurs, at trace level.
 
-use leg_record::{Action, Answer, DiskId, Event, LenderAnswer, LenderRequest, Notice, Request};
+use leg_record::{Action, DiskId, Event, LenderRequest, LenderResponse, Notice, Request, Response};
 
 /// Names of the steps, in the order of [`Owner::opening_step`](leg_record::Owner::opening_step).
 const STEPS: [&str; 6] = [
@@ -38,8 +38,8 @@ pub(crate) fn note_check(pool: u64, disk: DiskId) {
 /// Logs an input of the state machine.
 pub(crate) fn note_event(pool: u64, event: &Event) {
     match event {
-        Event::Answered(from, answer) => note_answer(pool, from.0, answer),
-        Event::Lent(disk, answer) => note_lent(pool, disk.0, *answer),
+        Event::Responded(from, response) => note_response(pool, from.0, response),
+        Event::Lent(disk, response) => note_lent(pool, disk.0, *response),
         Event::Thawed => {
             tracing::debug!(pool, "this head was frozen: earlier state does not count")
         }
@@ -57,7 +57,7 @@ pub(crate) fn note_event(pool: u64, event: &Event) {
             );
         }
         Event::LegUsable(disk) => tracing::debug!(pool, leg = disk.0, "the last leg is usable"),
-        Event::LegBack { disk, newest_group } => {
+        Event::LegReturned { disk, newest_group } => {
             tracing::debug!(pool, leg = disk.0, newest_group, "a leg is available again");
         }
         Event::Returned {
@@ -66,7 +66,11 @@ pub(crate) fn note_event(pool: u64, event: &Event) {
         Event::ReturnFailed(disk, session) => {
             tracing::debug!(pool, leg = disk.0, ?session, "the return of a leg failed");
         }
-        Event::Heard(_) | Event::Listen | Event::Look | Event::Deadline | Event::ReadFailed(_) => {
+        Event::Received(_)
+        | Event::Listen
+        | Event::Look
+        | Event::Deadline
+        | Event::ReadFailed(_) => {
             tracing::trace!(pool, ?event, "an event");
         }
         Event::Open { .. }
@@ -79,13 +83,13 @@ pub(crate) fn note_event(pool: u64, event: &Event) {
     }
 }
 
-fn note_answer(pool: u64, member: u64, answer: &Answer) {
-    match answer {
-        Answer::Promised { ballot, life, .. } => {
+fn note_response(pool: u64, member: u64, response: &Response) {
+    match response {
+        Response::Promised { ballot, life, .. } => {
             let term = ballot.epoch;
             tracing::debug!(pool, member, term, life, "a member promises a term");
         }
-        Answer::Serves(ballot) => {
+        Response::Serves(ballot) => {
             let term = ballot.epoch;
             tracing::debug!(
                 pool,
@@ -94,12 +98,15 @@ fn note_answer(pool: u64, member: u64, answer: &Answer) {
                 "a claim is refused: that head serves the pool"
             );
         }
-        Answer::Accepted(ballot, version) => {
+        Response::Accepted(ballot, version) => {
             let (term, record) = (ballot.epoch, version.sequence);
             tracing::debug!(pool, member, term, record, "a member accepts a record");
         }
-        Answer::Refused { asked, promised } => {
-            let (term, promised) = (asked.epoch, promised.epoch);
+        Response::Refused {
+            requested,
+            promised,
+        } => {
+            let (term, promised) = (requested.epoch, promised.epoch);
             tracing::debug!(
                 pool,
                 member,
@@ -108,21 +115,21 @@ fn note_answer(pool: u64, member: u64, answer: &Answer) {
                 "refused: another term is promised"
             );
         }
-        Answer::Forgot(_, life) => {
+        Response::StateLost(_, life) => {
             tracing::debug!(pool, member, life, "a member has lost its state");
         }
-        Answer::Known(_, memory) => {
+        Response::Known(_, memory) => {
             let (promised, committed) = (memory.promised.epoch, memory.committed);
             tracing::trace!(pool, member, promised, ?committed, "the state of a member");
         }
     }
 }
 
-fn note_lent(pool: u64, leg: u64, answer: LenderAnswer) {
-    let session = answer.session();
+fn note_lent(pool: u64, leg: u64, response: LenderResponse) {
+    let session = response.session();
     let (term, session) = (session.ballot.epoch, session.number);
-    match answer {
-        LenderAnswer::Admitted(_, seen) => {
+    match response {
+        LenderResponse::Admitted(_, seen) => {
             let (incarnation, newest) = (seen.incarnation, seen.roots.newest);
             tracing::debug!(
                 pool,
@@ -134,16 +141,18 @@ fn note_lent(pool: u64, leg: u64, answer: LenderAnswer) {
                 "a leg is lent"
             );
         }
-        LenderAnswer::Begun(_) => tracing::debug!(pool, leg, term, session, "a leg is stamped"),
-        LenderAnswer::Refused(_) => tracing::debug!(pool, leg, term, session, "a leg is not lent"),
+        LenderResponse::Begun(_) => tracing::debug!(pool, leg, term, session, "a leg is stamped"),
+        LenderResponse::Refused(_) => {
+            tracing::debug!(pool, leg, term, session, "a leg is not lent")
+        }
     }
 }
 
 /// Logs an output of the state machine.
 pub(crate) fn note_action(pool: u64, action: &Action) {
     match action {
-        Action::Ask(member, request) => note_request(pool, member.0, request),
-        Action::AskLender(disk, request) => {
+        Action::Request(member, request) => note_request(pool, member.0, request),
+        Action::LenderRequest(disk, request) => {
             let (LenderRequest::Claim(session) | LenderRequest::Begin(session, _)) = request;
             let (term, session) = (session.ballot.epoch, session.number);
             tracing::debug!(pool, leg = disk.0, term, session, "a request to a lender");
@@ -195,10 +204,10 @@ pub(crate) fn note_action(pool: u64, action: &Action) {
         }
         Action::Stop => tracing::debug!(pool, "the owner stops: another term has the pool"),
         Action::Closed => tracing::debug!(pool, "the pool is released"),
-        Action::Tell(Notice::Refused(why)) => {
+        Action::Notify(Notice::Refused(why)) => {
             tracing::debug!(pool, ?why, "the record refuses the takeover");
         }
-        Action::Tell(notice) => tracing::debug!(pool, ?notice, "a notice to the operator"),
+        Action::Notify(notice) => tracing::debug!(pool, ?notice, "a notice to the operator"),
     }
 }
 

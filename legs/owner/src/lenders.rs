@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use leg_record::{DiskId, Event, Kept, Lender, LenderAnswer, LenderRequest, Roots, Session};
+use leg_record::{
+    DiskId, Event, Lender, LenderRequest, LenderResponse, LenderState, Roots, Session,
+};
 
 use crate::{Input, Reporter, Side};
 
@@ -17,7 +19,7 @@ pub(crate) struct Lenders {
 impl Lenders {
     /// Sends a request to the lender of a disk, on a separate thread that reports the response. A disk that cannot be
     /// reached refuses.
-    pub(crate) fn ask(
+    pub(crate) fn send_request(
         &mut self,
         side: &Arc<impl Side>,
         disk: DiskId,
@@ -32,15 +34,15 @@ impl Lenders {
         };
         crate::in_background("leg-lender", move || {
             let mut lender = lock(&lender);
-            let answer = answer(&*side, disk, &mut lender, request, incarnation);
-            let answer = answer.unwrap_or_else(|why| {
+            let response = response(&*side, disk, &mut lender, request, incarnation);
+            let response = response.unwrap_or_else(|why| {
                 let name = side.name(disk);
                 tracing::warn!(name, why, "a leg of the pool cannot be reached");
                 // Its state is read from the disk again next time.
                 *lender = None;
-                LenderAnswer::Refused(session)
+                LenderResponse::Refused(session)
             });
-            reporter.send(Input::Event(Event::Lent(disk, answer)));
+            reporter.send(Input::Event(Event::Lent(disk, response)));
         });
     }
 }
@@ -50,19 +52,19 @@ fn lock(lender: &Mutex<Option<Lender>>) -> MutexGuard<'_, Option<Lender>> {
 }
 
 /// Handles a request. Its write is durable on return.
-fn answer(
+fn response(
     side: &impl Side,
     disk: DiskId,
     slot: &mut Option<Lender>,
     request: LenderRequest,
     incarnation: u64,
-) -> Result<LenderAnswer, String> {
+) -> Result<LenderResponse, String> {
     // A claim reads the disk: it may have been used on another head.
     let roots = match request {
         LenderRequest::Begin(..) if slot.is_some() => Roots::default(),
         _ => {
-            let seen = side.look(disk)?;
-            if slot.as_ref().map(Lender::kept) != Some(seen.kept) {
+            let seen = side.inspect(disk)?;
+            if slot.as_ref().map(Lender::lender_state) != Some(seen.kept) {
                 *slot = Some(Lender::start(seen.kept, incarnation));
             }
             seen.roots
@@ -74,12 +76,12 @@ fn answer(
         side.keep(disk, kept)?;
     }
     // No I/O is in flight here, so there is nothing to drain.
-    reply.answer.ok_or_else(|| "it is in use".into())
+    reply.response.ok_or_else(|| "it is in use".into())
 }
 
 /// The stamp on a disk of a new pool: the session that the first record names.
-pub(crate) fn first_stamp(session: Session) -> Kept {
-    Kept {
+pub(crate) fn first_stamp(session: Session) -> LenderState {
+    LenderState {
         enforced: session.ballot,
         mark: session,
     }

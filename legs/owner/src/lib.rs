@@ -9,25 +9,27 @@
 
 #![forbid(unsafe_code)]
 
-mod asking;
 mod bootstrap;
 mod decisions;
 mod lenders;
 mod linked;
+mod options;
 mod proof;
+mod requester;
 mod returns;
 mod run;
 mod shown;
 mod survey;
 mod viewer;
 
-pub use asking::Members;
-pub use bootstrap::{Bootstrap, Names, see_members, see_new_disk};
+pub use bootstrap::{Bootstrap, Names, inspect_members, inspect_new_disk};
 pub use leg_memory::folder;
 pub use linked::Network;
+pub use options::{BeforeAction, Failure, Options};
 pub use proof::Proof;
-pub use run::{BeforeAction, Failure, Legs, Options, create};
-pub use shown::{Shown, Stage, Unheard};
+pub use requester::Members;
+pub use run::{Legs, create};
+pub use shown::{PublishedState, Stage, Unresponsive};
 pub use survey::survey;
 pub use viewer::Viewer;
 
@@ -36,10 +38,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::SystemTime;
 
 use leg_record::{
-    Completeness, Config, DiskId, Event, Kept, LegGroup, MemberId, Membership, Notice, Roots,
-    Session,
+    Completeness, Config, DiskId, Event, LegGroup, LenderState, MemberId, Membership, Notice,
+    Roots, Session,
 };
-use members::{Heard, Peer};
+use members::{Peer, Received};
 
 /// The interface to the device driver, the disks and the pool of this head.
 pub trait Side: Send + Sync + 'static {
@@ -48,14 +50,14 @@ pub trait Side: Send + Sync + 'static {
     /// # Errors
     ///
     /// The disk cannot be reached, with the reason.
-    fn look(&self, disk: DiskId) -> Result<Seen, String>;
+    fn inspect(&self, disk: DiskId) -> Result<DiskState, String>;
 
     /// Writes the lender's state to the disk, durably. Blocks on the disk, for a bounded time.
     ///
     /// # Errors
     ///
     /// The disk cannot be reached, with the reason.
-    fn keep(&self, disk: DiskId, kept: &Kept) -> Result<(), String>;
+    fn keep(&self, disk: DiskId, kept: &LenderState) -> Result<(), String>;
 
     /// Opens the pool with these legs only, sets the missing ranges of the other legs, and writes a transaction group.
     ///
@@ -125,14 +127,14 @@ pub trait Side: Send + Sync + 'static {
     }
 
     /// Notifies the operator.
-    fn tell(&self, notice: &Notice);
+    fn notify(&self, notice: &Notice);
 }
 
 /// State of a disk.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen {
+pub struct DiskState {
     /// The lender's state that is stored there.
-    pub kept: Kept,
+    pub kept: LenderState,
     /// Its newest roots.
     pub roots: Roots,
     /// When the newest one was written.
@@ -158,11 +160,11 @@ pub(crate) enum Input {
     NotOpened(String),
     /// A check whether a disk is available has ended: the newest transaction group of the pool, or the reason why it is
     /// not.
-    Asked(DiskId, Result<u64, String>),
+    Query(DiskId, Result<u64, String>),
     /// The resilver of a disk failed.
     ResilverFailed(DiskId, Session, String),
     /// Check a disk at once, regardless of how often it has returned.
-    TakeBack(DiskId),
+    Readmit(DiskId),
     /// The new configuration of the pool.
     Configured(Configured),
     /// Change to these members. A new member is connected to.
@@ -170,7 +172,7 @@ pub(crate) enum Input {
     /// The caller no longer needs the change.
     MembersStay,
     /// A message of a member.
-    Heard(Heard),
+    Received(Received),
     End,
 }
 
@@ -235,8 +237,8 @@ impl Reporter {
     }
 
     /// An administrator has repaired an excluded disk: checks at once whether it is available. Never blocks.
-    pub fn take_back(&self, disk: DiskId) {
-        self.send(Input::TakeBack(disk));
+    pub fn readmit(&self, disk: DiskId) {
+        self.send(Input::Readmit(disk));
     }
 
     /// Reports that the configuration was read again. Never blocks.
@@ -245,8 +247,8 @@ impl Reporter {
     }
 
     /// Requests other members. `joining`: the new member. Never blocks.
-    pub fn change_members(&self, wish: Membership, joining: Option<Peer>) {
-        self.send(Input::Members(wish, joining));
+    pub fn change_members(&self, desired: Membership, joining: Option<Peer>) {
+        self.send(Input::Members(desired, joining));
     }
 
     /// Withdraws the request for other members. A change in progress still completes. Never blocks.

@@ -11,7 +11,7 @@ pub enum Proof {
     /// Nothing.
     None,
     /// An administrator's confirmation: no Bulkhead process runs on the other head.
-    Word,
+    Confirmation,
     /// The cluster has verified that no process of that head has the pool. Its leg-server may run, so this is no vote.
     Stopped(MemberId),
     /// That head was off at a time after the cluster's last contact and before this process started.
@@ -20,29 +20,35 @@ pub enum Proof {
 
 /// Observations about a head.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sight {
+pub(crate) struct Observation {
     /// Its member responds for the pool.
-    pub(crate) answers: bool,
+    pub(crate) responses: bool,
     /// There is a connection to its leg-server.
     pub(crate) is_connected: bool,
     /// When this process began to receive messages.
     pub(crate) began: Instant,
     /// Time of its last message since then.
-    pub(crate) heard: Option<Instant>,
+    pub(crate) received: Option<Instant>,
 }
 
 impl Proof {
     /// Whether a head counts as off. `is_vote`: the proof replaces its vote.
-    pub(crate) fn counts(self, head: MemberId, is_vote: bool, sight: Sight, now: Instant) -> bool {
+    pub(crate) fn counts(
+        self,
+        head: MemberId,
+        is_vote: bool,
+        observation: Observation,
+        now: Instant,
+    ) -> bool {
         match self {
             Self::None => false,
-            Self::Word if is_vote => {
-                !sight.is_connected && silence(sight, now) >= CONFIRMED_SILENCE
+            Self::Confirmation if is_vote => {
+                !observation.is_connected && silence(observation, now) >= CONFIRMED_SILENCE
             }
-            Self::Word => !sight.answers,
+            Self::Confirmation => !observation.responses,
             Self::Stopped(stopped) => stopped == head && !is_vote,
             // A head that has sent a message has been started since, and may have owned the pool again.
-            Self::Fenced(fenced) => fenced == head && sight.heard.is_none(),
+            Self::Fenced(fenced) => fenced == head && observation.received.is_none(),
         }
     }
 
@@ -54,8 +60,8 @@ impl Proof {
         short: Duration,
     ) -> Option<Duration> {
         match self {
-            Self::Word if is_vote => Some(CONFIRMED_SILENCE),
-            Self::Word => Some(short),
+            Self::Confirmation if is_vote => Some(CONFIRMED_SILENCE),
+            Self::Confirmation => Some(short),
             Self::Stopped(stopped) if stopped == head && !is_vote => Some(short),
             Self::Fenced(fenced) if fenced == head => Some(short),
             _ => None,
@@ -63,16 +69,21 @@ impl Proof {
     }
 
     /// Why the proof does not count, as a message.
-    pub(crate) fn objection(self, head: &str, is_vote: bool, sight: Sight) -> Option<String> {
+    pub(crate) fn objection(
+        self,
+        head: &str,
+        is_vote: bool,
+        observation: Observation,
+    ) -> Option<String> {
         let why = match self {
             Self::None => return None,
-            Self::Word | Self::Fenced(_) if sight.is_connected => format!(
+            Self::Confirmation | Self::Fenced(_) if observation.is_connected => format!(
                 "its leg-server responds: power {head} off, or stop its pool servers and its leg-server, and see that they have ended"
             ),
-            Self::Fenced(_) if sight.heard.is_some() => {
+            Self::Fenced(_) if observation.received.is_some() => {
                 format!("it has sent a message since: power {head} off, and try again")
             }
-            Self::Word => {
+            Self::Confirmation => {
                 format!("it has sent a message just now: power {head} off, and try again")
             }
             Self::Stopped(_) if is_vote => format!(
@@ -87,8 +98,8 @@ impl Proof {
     }
 }
 
-fn silence(sight: Sight, now: Instant) -> Duration {
-    now.saturating_duration_since(sight.heard.unwrap_or(sight.began))
+fn silence(observation: Observation, now: Instant) -> Duration {
+    now.saturating_duration_since(observation.received.unwrap_or(observation.began))
 }
 
 #[cfg(test)]
@@ -99,42 +110,42 @@ mod tests {
     const B: MemberId = MemberId(2);
 
     #[test]
-    fn a_word_is_a_vote_only_after_a_silence_and_a_stopped_process_never_is() {
+    fn confirmation_counts_as_vote_only_after_silence() {
         let began = Instant::now();
-        let silent = Sight {
-            answers: false,
+        let silent = Observation {
+            responses: false,
             is_connected: false,
             began,
-            heard: None,
+            received: None,
         };
-        let heard = Sight {
-            heard: Some(began + CONFIRMED_SILENCE / 2),
+        let received = Observation {
+            received: Some(began + CONFIRMED_SILENCE / 2),
             ..silent
         };
-        let answers = Sight {
-            answers: true,
+        let responses = Observation {
+            responses: true,
             is_connected: true,
-            ..heard
+            ..received
         };
         let late = began + CONFIRMED_SILENCE;
-        for (proof, is_vote, sight, now, counts) in [
+        for (proof, is_vote, observation, now, counts) in [
             (Proof::None, false, silent, late, false),
-            (Proof::Word, true, silent, began, false),
-            (Proof::Word, true, silent, late, true),
-            (Proof::Word, true, heard, late, false),
-            (Proof::Word, true, answers, late, false),
-            (Proof::Word, false, silent, began, true),
-            (Proof::Word, false, answers, late, false),
+            (Proof::Confirmation, true, silent, began, false),
+            (Proof::Confirmation, true, silent, late, true),
+            (Proof::Confirmation, true, received, late, false),
+            (Proof::Confirmation, true, responses, late, false),
+            (Proof::Confirmation, false, silent, began, true),
+            (Proof::Confirmation, false, responses, late, false),
             (Proof::Stopped(A), true, silent, late, false),
-            (Proof::Stopped(A), false, answers, began, true),
+            (Proof::Stopped(A), false, responses, began, true),
             (Proof::Stopped(B), false, silent, late, false),
             (Proof::Fenced(A), true, silent, began, true),
-            (Proof::Fenced(A), true, heard, late, false),
-            (Proof::Fenced(A), false, heard, late, false),
+            (Proof::Fenced(A), true, received, late, false),
+            (Proof::Fenced(A), false, received, late, false),
             (Proof::Fenced(B), true, silent, late, false),
         ] {
-            let found = proof.counts(A, is_vote, sight, now);
-            assert_eq!(found, counts, "{proof:?}, {is_vote}, {sight:?}");
+            let found = proof.counts(A, is_vote, observation, now);
+            assert_eq!(found, counts, "{proof:?}, {is_vote}, {observation:?}");
         }
     }
 }

@@ -111,7 +111,7 @@ impl Returns {
     }
 
     /// A check has ended, or the attempt that followed it.
-    pub(crate) fn asked(&mut self, disk: DiskId, now: Instant) {
+    pub(crate) fn requested(&mut self, disk: DiskId, now: Instant) {
         if let Some(out) = self.out.get_mut(&disk) {
             out.is_asked = false;
             out.pause = (out.pause * 2).min(PAUSE_MAX);
@@ -164,44 +164,44 @@ impl Returns {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use leg_record::{Ballot, Lack};
+    use leg_record::{Ballot, MissingData};
 
     const DISK: DiskId = DiskId(2);
 
     fn degraded() -> Record {
         let mut record = Record::new(1, Ballot::default(), [DiskId(1), DISK]);
-        let lack = Lack {
+        let missing_data = MissingData {
             since: 30,
             newest: 30,
         };
-        record.drop_disk(DISK, lack);
+        record.drop_disk(DISK, missing_data);
         record
     }
 
     #[test]
-    fn a_disk_that_does_not_answer_is_asked_less_and_less_often() {
+    fn unresponsive_disk_is_retried_with_backoff() {
         let (mut returns, record) = (Returns::default(), degraded());
         let begun = Instant::now();
-        let mut asked = Vec::new();
+        let mut requested = Vec::new();
         for second in 0..300 {
             let now = begun + Duration::from_secs(second);
             if !returns.due(&record, now, |_| true).is_empty() {
-                asked.push(second);
-                returns.asked(DISK, now);
+                requested.push(second);
+                returns.requested(DISK, now);
             }
         }
-        assert_eq!(asked, [1, 3, 7, 15, 31, 63, 123, 183, 243]);
+        assert_eq!(requested, [1, 3, 7, 15, 31, 63, 123, 183, 243]);
     }
 
     #[test]
-    fn a_leg_that_fails_again_and_again_comes_back_three_times_within_an_hour() {
+    fn flapping_leg_returns_three_times_per_hour() {
         let (mut returns, record) = (Returns::default(), degraded());
         let begun = Instant::now();
         let mut count = 0;
         for second in 0..3600 {
             let now = begun + Duration::from_secs(second);
             if !returns.due(&record, now, |_| true).is_empty() {
-                comes_back_and_fails(&mut returns, now);
+                fails_after_return(&mut returns, now);
                 count += 1;
             }
         }
@@ -209,32 +209,32 @@ mod tests {
     }
 
     /// The resilver completed, then the disk failed again.
-    fn comes_back_and_fails(returns: &mut Returns, now: Instant) {
+    fn fails_after_return(returns: &mut Returns, now: Instant) {
         returns.begun(DISK);
         returns.is_back(DISK, now);
         returns.is_out(DISK, now);
     }
 
     #[test]
-    fn a_copy_that_breaks_off_is_no_return_and_is_put_off_more_and_more() {
+    fn aborted_resilver_is_no_return_and_backs_off() {
         let (mut returns, record) = (Returns::default(), degraded());
         let begun = Instant::now();
-        let mut asked = Vec::new();
+        let mut requested = Vec::new();
         for second in 0..200 {
             let now = begun + Duration::from_secs(second);
             assert!(returns.held(&record, now).is_empty());
             if !returns.due(&record, now, |_| true).is_empty() {
-                asked.push(second);
-                returns.asked(DISK, now);
+                requested.push(second);
+                returns.requested(DISK, now);
                 returns.begun(DISK);
                 returns.is_out(DISK, now);
             }
         }
-        assert_eq!(asked, [1, 3, 7, 15, 31, 63, 123, 183]);
+        assert_eq!(requested, [1, 3, 7, 15, 31, 63, 123, 183]);
     }
 
     #[test]
-    fn what_a_lender_lost_by_its_restart_is_not_held_against_the_leg() {
+    fn loss_by_lender_restart_does_not_count_against_leg() {
         let (mut returns, record) = (Returns::default(), degraded());
         let mut now = Instant::now();
         returns.admitted(DISK, 0);
@@ -244,13 +244,13 @@ mod tests {
                 now += PAUSE_MIN;
             }
             returns.admitted(DISK, process << 32);
-            comes_back_and_fails(&mut returns, now);
+            fails_after_return(&mut returns, now);
             assert!(returns.held(&record, now).is_empty(), "{process}");
         }
     }
 
     #[test]
-    fn a_disk_that_its_lender_opens_anew_each_time_is_put_off() {
+    fn disk_reopened_each_time_by_lender_backs_off() {
         let (mut returns, record) = (Returns::default(), degraded());
         let mut now = Instant::now();
         returns.admitted(DISK, 0);
@@ -260,7 +260,7 @@ mod tests {
                 now += PAUSE_MIN;
             }
             returns.admitted(DISK, opening);
-            comes_back_and_fails(&mut returns, now);
+            fails_after_return(&mut returns, now);
         }
         assert!(!returns.held(&record, now).is_empty());
     }
@@ -274,14 +274,14 @@ mod tests {
                 now += PAUSE_MIN;
             }
             assert!(returns.held(&record, now).is_empty());
-            comes_back_and_fails(&mut returns, now);
+            fails_after_return(&mut returns, now);
             now += Duration::from_secs(10);
         }
         (returns, record, now)
     }
 
     #[test]
-    fn one_that_came_back_too_often_says_when_it_is_asked_again_and_is() {
+    fn flapping_leg_reports_retry_time_and_is_retried() {
         let begun = Instant::now();
         let (mut returns, record, now) = flapping(begun);
         let until = returns.held(&record, now)[&DISK];
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_person_has_one_that_came_back_too_often_asked_at_once() {
+    fn administrator_request_retries_flapping_leg_at_once() {
         let (mut returns, record, now) = flapping(Instant::now());
         assert!(!returns.held(&record, now).is_empty());
         returns.forgive(DISK, now);
@@ -306,13 +306,13 @@ mod tests {
     }
 
     #[test]
-    fn one_that_came_back_too_often_is_asked_when_another_leg_is_damaged() {
+    fn flapping_leg_is_retried_when_another_leg_is_damaged() {
         let (mut returns, record, mut now) = flapping(Instant::now());
         returns.recall(DISK, now);
         assert_eq!(returns.due(&record, now, |_| true), [DISK]);
         // It fails as often as before: the next recall is postponed.
         for _ in 0..RETURNS_MAX {
-            comes_back_and_fails(&mut returns, now);
+            fails_after_return(&mut returns, now);
         }
         returns.recall(DISK, now);
         assert!(!returns.held(&record, now).is_empty());

@@ -7,70 +7,38 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-use leg_memory::{Store, StoreError};
+use leg_memory::Store;
 use leg_record::{
-    Action, Answer, Ballot, Config, DiskId, Event, LenderAnswer, MemberId, Membership, Memory,
-    Notice, Owner, Record, Refusal, Request, Session,
+    Action, Ballot, Config, DiskId, Event, LenderResponse, MemberId, MemberState, Membership,
+    Notice, Owner, Record, Refusal, Request, Response, Session,
 };
-use members::{Envelope, Heard, Message, Peer};
+use members::{Envelope, Message, Peer, Received};
 
-use crate::asking::{Asking, Members};
 use crate::decisions;
 use crate::lenders::{Lenders, first_stamp};
 use crate::linked::Halt;
 use crate::linked::Linked;
+use crate::options::{BeforeAction, Failure, Options};
+use crate::requester::{Members, Requester};
 use crate::returns::Returns;
-use crate::shown::{Shown, Stage, denial, difference, of_others, refusal};
+use crate::shown::{PublishedState, Stage, denial, difference, of_others, refusal};
 use crate::viewer::{Common, Viewer};
 use crate::{Granted, Inbox, Input, Reporter, Side, in_background, random};
 
 /// Interval of checks for excluded disks.
-const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Interval of checks of the connections.
 const LINK_INTERVAL: Duration = Duration::from_millis(50);
 /// Pause when no more responses are expected, before requests are repeated or the opening is decided without them.
-const HEARD_ALL_PAUSE: Duration = Duration::from_millis(200);
+const RECEIVED_ALL_PAUSE: Duration = Duration::from_millis(200);
 /// Time at the export for members to accept that the pool has no owner. Otherwise the next owner needs a proof.
 const CLOSE_WAIT: Duration = Duration::from_secs(5);
 /// Interval of the notice that writes are blocked.
-const TELL_INTERVAL: Duration = Duration::from_secs(30);
+const REPORT_INTERVAL: Duration = Duration::from_secs(30);
 /// Time-out of each step while the pool is being opened, and of retries after it.
 const DEADLINE: Duration = Duration::from_secs(15);
 /// How often the opening restarts because the record changed in the meantime.
 const REOPENS_MAX: u32 = 3;
-
-/// Why a pool with legs is not opened or created.
-#[derive(Debug, thiserror::Error)]
-pub enum Failure {
-    /// The state of this head's member cannot be read or written.
-    #[error("the record of the pool's legs cannot be used")]
-    Store(#[from] StoreError),
-    /// By the record.
-    #[error("the pool is not opened: {0}")]
-    Refused(String),
-    /// The pool could not be opened, or a disk could not be stamped.
-    #[error("{0}")]
-    Side(String),
-    /// A pool is not created, because data on its disks would be lost.
-    #[error("{0}")]
-    Overwrites(String),
-    /// A pool is not created, because it exists.
-    #[error("{0}")]
-    Exists(String),
-}
-
-/// Called with each action before it is performed.
-pub type BeforeAction = Box<dyn Fn(&Action) + Send>;
-
-/// Options of the owner of a pool with legs.
-pub struct Options {
-    /// The static configuration.
-    pub config: Config,
-    /// The members.
-    pub members: Members,
-    /// Used by tests to exit at a chosen action.
-    pub before_action: Option<BeforeAction>,
-}
 
 /// Creates a pool with a record: stamps its disks as current, then writes the record. The pool must not be open.
 ///
@@ -92,7 +60,7 @@ pub fn create(options: &Options, side: &impl Side) -> Result<(), Failure> {
         stamped.map_err(|why| Failure::Side(format!("{}: {why}", side.name(*disk))))?;
     }
     let pool = options.config.pool;
-    let memory = Memory::new(Record::new(pool, ballot, disks));
+    let memory = MemberState::new(Record::new(pool, ballot, disks));
     let Members::Own(folder) = &options.members else {
         let why = "a pool with several members is made by `Bootstrap`";
         return Err(Failure::Side(why.into()));
@@ -118,7 +86,7 @@ impl Legs {
         let boot = random();
         let reporter = inbox.reporter();
         let config = options.config;
-        let asking = Asking::start(options.members, &config, boot, &reporter)?;
+        let requester = Requester::start(options.members, &config, boot, &reporter)?;
         let common = Arc::new(Common::new());
         reporter.send(Input::Event(Event::Open {
             nonce: random(),
@@ -136,7 +104,7 @@ impl Legs {
             before_action: options.before_action,
             config,
             side,
-            asking,
+            requester,
             was_told_what_was_heard: false,
             told_of_wait: None,
             lenders: Lenders::default(),
@@ -162,17 +130,17 @@ impl Legs {
     }
 
     /// Returns the current state.
-    pub fn shown(&self) -> Shown {
+    pub fn shown(&self) -> PublishedState {
         self.common.shown().clone()
     }
 
     /// Blocks until the condition is true.
-    pub fn wait(&self, holds: impl Fn(&Shown) -> bool) -> Shown {
+    pub fn wait(&self, holds: impl Fn(&PublishedState) -> bool) -> PublishedState {
         self.common.wait(holds)
     }
 
     /// Releases ownership after the pool was exported.
-    pub fn close(self) -> Shown {
+    pub fn close(self) -> PublishedState {
         self.reporter.send(Input::Event(Event::Exported));
         self.common.wait_for(CLOSE_WAIT, |shown| {
             matches!(shown.stage, Stage::Closed | Stage::Failed(_))
@@ -204,7 +172,7 @@ struct Decider<S> {
     config: Config,
     before_action: Option<BeforeAction>,
     side: Arc<S>,
-    asking: Asking,
+    requester: Requester,
     owner: Owner,
     /// Postponed until the member of this head has sent its state.
     opening: Option<Event>,
@@ -229,30 +197,30 @@ struct Decider<S> {
 }
 
 #[derive(PartialEq, Eq)]
-enum Goes {
+enum RunState {
     On,
-    ToItsEnd,
+    Ending,
 }
 
 impl<S: Side> Decider<S> {
     fn run(mut self, receiver: &Receiver<Input>) {
-        let interval = match self.asking {
-            Asking::Own(_) => LOOK_INTERVAL,
-            Asking::Links(_) => LINK_INTERVAL,
+        let interval = match self.requester {
+            Requester::Own(_) => POLL_INTERVAL,
+            Requester::Links(_) => LINK_INTERVAL,
         };
         loop {
             let goes = match receiver.recv_timeout(interval) {
-                Ok(Input::End) | Err(RecvTimeoutError::Disconnected) => Ok(Goes::ToItsEnd),
+                Ok(Input::End) | Err(RecvTimeoutError::Disconnected) => Ok(RunState::Ending),
                 Ok(input) => self.take(input),
-                Err(RecvTimeoutError::Timeout) => Ok(Goes::On),
+                Err(RecvTimeoutError::Timeout) => Ok(RunState::On),
             };
             let goes = goes.and_then(|goes| match goes {
-                Goes::On => self.on_time(),
-                Goes::ToItsEnd => Ok(goes),
+                RunState::On => self.on_time(),
+                RunState::Ending => Ok(goes),
             });
             match goes {
-                Ok(Goes::On) => self.look_for_returns(),
-                Ok(Goes::ToItsEnd) => return,
+                Ok(RunState::On) => self.check_returns(),
+                Ok(RunState::Ending) => return,
                 Err(halt) => return self.fail(&halt),
             }
         }
@@ -260,36 +228,36 @@ impl<S: Side> Decider<S> {
 
     /// The configuration with the members of the record that this head's member accepted.
     fn rule(&self) -> Cow<'_, Config> {
-        self.config.by(self.asking.memory().accepted.as_ref())
+        self.config.by(self.requester.memory().accepted.as_ref())
     }
 
-    fn on_time(&mut self) -> Result<Goes, Halt> {
-        if self.look_for_freeze()? == Goes::ToItsEnd {
-            return Ok(Goes::ToItsEnd);
+    fn on_time(&mut self) -> Result<RunState, Halt> {
+        if self.check_freeze()? == RunState::Ending {
+            return Ok(RunState::Ending);
         }
-        if self.look_for_fence()? == Goes::ToItsEnd {
-            return Ok(Goes::ToItsEnd);
+        if self.check_fence()? == RunState::Ending {
+            return Ok(RunState::Ending);
         }
         let now = Instant::now();
         let (is_opening, is_open) = {
             let stage = &self.common.shown().stage;
             (*stage == Stage::Opening, *stage == Stage::Open)
         };
-        if let Some(linked) = self.asking.linked() {
-            let unheard = linked.unheard();
+        if let Some(linked) = self.requester.linked() {
+            let unresponsive = linked.unresponsive();
             let refused = linked.tick(now, !is_opening);
             let is_alone = is_opening && linked.is_alone(now);
             let step = self.owner.opening_step();
             self.heard_all = self.heard_all.filter(|(of, _)| is_opening && *of == step);
-            if is_opening && self.heard_all.is_none() && linked.has_heard_all(now) {
+            if is_opening && self.heard_all.is_none() && linked.has_received_all(now) {
                 let pause = match linked.misses_only_fenced() {
                     true => Duration::ZERO,
-                    false => HEARD_ALL_PAUSE,
+                    false => RECEIVED_ALL_PAUSE,
                 };
                 self.heard_all = Some((step, now + pause));
             }
-            if self.common.shown().unheard != unheard {
-                self.common.show(|shown| shown.unheard = unheard);
+            if self.common.shown().unresponsive != unresponsive {
+                self.common.show(|shown| shown.unresponsive = unresponsive);
             }
             if is_alone {
                 return Err(Halt::Because(
@@ -300,15 +268,15 @@ impl<S: Side> Decider<S> {
             }
             let is_changing = self.owner.changes_members();
             let is_look_due = is_open && linked.is_look_due(now, is_changing);
-            if is_look_due && self.on_event(Event::Look)? == Goes::ToItsEnd {
-                return Ok(Goes::ToItsEnd);
+            if is_look_due && self.on_event(Event::Look)? == RunState::Ending {
+                return Ok(RunState::Ending);
             }
-            if is_open && self.name_members()? == Goes::ToItsEnd {
-                return Ok(Goes::ToItsEnd);
+            if is_open && self.name_members()? == RunState::Ending {
+                return Ok(RunState::Ending);
             }
-            for (disk, answer) in refused {
-                if self.on_event(Event::Lent(disk, answer))? == Goes::ToItsEnd {
-                    return Ok(Goes::ToItsEnd);
+            for (disk, response) in refused {
+                if self.on_event(Event::Lent(disk, response))? == RunState::Ending {
+                    return Ok(RunState::Ending);
                 }
             }
         }
@@ -316,7 +284,7 @@ impl<S: Side> Decider<S> {
         let heard_all = self.heard_all.filter(|(of, _)| *of == step);
         let heard_all = heard_all.map(|(_, due)| due);
         if now < heard_all.map_or(self.deadline, |due| due.min(self.deadline)) {
-            return Ok(Goes::On);
+            return Ok(RunState::On);
         }
         self.heard_all = None;
         self.deadline = now + DEADLINE;
@@ -339,30 +307,30 @@ impl<S: Side> Decider<S> {
         self.common.show(|shown| shown.stage = Stage::Failed(why));
     }
 
-    fn take(&mut self, input: Input) -> Result<Goes, Halt> {
+    fn take(&mut self, input: Input) -> Result<RunState, Halt> {
         let now = Instant::now();
         match input {
             Input::Event(event @ Event::Open { .. }) => return self.open(event),
             Input::Event(event) => return self.on_event(event),
             Input::NotOpened(why) => {
                 self.common.show(|shown| shown.stage = Stage::Failed(why));
-                return Ok(Goes::ToItsEnd);
+                return Ok(RunState::Ending);
             }
-            Input::Asked(disk, newest_group) => {
-                self.returns.asked(disk, now);
+            Input::Query(disk, newest_group) => {
+                self.returns.requested(disk, now);
                 match newest_group {
                     Ok(newest_group) => {
-                        return self.on_event(Event::LegBack { disk, newest_group });
+                        return self.on_event(Event::LegReturned { disk, newest_group });
                     }
-                    Err(why) => self.has_trouble(disk, why),
+                    Err(why) => self.report_failure(disk, why),
                 }
             }
             Input::ResilverFailed(disk, session, why) => {
-                self.has_trouble(disk, why);
+                self.report_failure(disk, why);
                 self.returns.is_out(disk, now);
                 return self.on_event(Event::ReturnFailed(disk, session));
             }
-            Input::TakeBack(disk) => {
+            Input::Readmit(disk) => {
                 tracing::info!(
                     name = self.side.name(disk),
                     "checking at once whether a leg is available"
@@ -371,77 +339,84 @@ impl<S: Side> Decider<S> {
             }
             Input::Configured(configured) => {
                 self.config.groups.clone_from(&configured.groups);
-                if let Some(linked) = self.asking.linked() {
+                if let Some(linked) = self.requester.linked() {
                     linked.configured(configured);
                 }
             }
-            Input::Members(wish, joining) => {
+            Input::Members(desired, joining) => {
                 // Naming the members must not undo an administrator's change.
                 self.has_named = true;
-                return self.change_members(wish, joining);
+                return self.change_members(desired, joining);
             }
             Input::MembersStay => return self.on_event(Event::MembersStay),
-            Input::Heard(heard) => return self.on_message(heard),
-            Input::End => return Ok(Goes::ToItsEnd),
+            Input::Received(received) => return self.on_message(received),
+            Input::End => return Ok(RunState::Ending),
         }
-        Ok(Goes::On)
+        Ok(RunState::On)
     }
 
     /// Starts a change of members.
-    fn change_members(&mut self, wish: Membership, joining: Option<Peer>) -> Result<Goes, Halt> {
-        if let (Some(linked), Some(peer)) = (self.asking.linked(), joining) {
+    fn change_members(
+        &mut self,
+        desired: Membership,
+        joining: Option<Peer>,
+    ) -> Result<RunState, Halt> {
+        if let (Some(linked), Some(peer)) = (self.requester.linked(), joining) {
             linked.connect(peer)?;
         }
         let life = random().max(1);
-        match self.on_event(Event::Members { wish, life })? {
-            Goes::On => self.on_event(Event::Look),
-            Goes::ToItsEnd => Ok(Goes::ToItsEnd),
+        match self.on_event(Event::Members { desired, life })? {
+            RunState::On => self.on_event(Event::Look),
+            RunState::Ending => Ok(RunState::Ending),
         }
     }
 
     /// Names the members in a record of an earlier release, once all respond, so that a later change of the
     /// configuration has no effect. Attempted once: a member that cannot read such a record closes its connection.
-    fn name_members(&mut self) -> Result<Goes, Halt> {
+    fn name_members(&mut self) -> Result<RunState, Halt> {
         let is_due = {
             let shown = self.common.shown();
             let record = shown.record.as_ref();
             let is_unnamed = record.is_some_and(|record| record.members.is_none());
-            is_unnamed && shown.unheard.is_empty() && !self.has_named
+            is_unnamed && shown.unresponsive.is_empty() && !self.has_named
         };
         let rule = self.rule();
         if !is_due || rule.other_head().is_none() {
-            return Ok(Goes::On);
+            return Ok(RunState::On);
         }
-        let wish = rule.membership.clone();
+        let desired = rule.membership.clone();
         drop(rule);
         self.has_named = true;
-        self.change_members(wish, None)
+        self.change_members(desired, None)
     }
 
     /// The own member's state determines the other members, so it is read first.
-    fn open(&mut self, event: Event) -> Result<Goes, Halt> {
+    fn open(&mut self, event: Event) -> Result<RunState, Halt> {
         let (me, tag) = (self.config.me, self.owner.listening_tag());
-        match self.asking.linked().filter(|linked| !linked.has_own()) {
+        match self.requester.linked().filter(|linked| !linked.has_own()) {
             Some(linked) => {
-                linked.ask(me, Request::Read(tag))?;
+                linked.send_request(me, Request::Read(tag))?;
                 self.opening = Some(event);
-                Ok(Goes::On)
+                Ok(RunState::On)
             }
             None => self.on_event(event),
         }
     }
 
     /// Continues the opening once the member of this head has sent its state.
-    fn go_on_opening(&mut self) -> Result<Goes, Halt> {
-        let has_own = self.asking.linked().is_some_and(|linked| linked.has_own());
+    fn continue_opening(&mut self) -> Result<RunState, Halt> {
+        let has_own = self
+            .requester
+            .linked()
+            .is_some_and(|linked| linked.has_own());
         match self.opening.take_if(|_| has_own) {
             Some(event) => self.on_event(event),
-            None => Ok(Goes::On),
+            None => Ok(RunState::On),
         }
     }
 
     /// A disk cannot be probed or is not lent, or its resilver failed. The same reason is logged only once.
-    fn has_trouble(&self, disk: DiskId, why: String) {
+    fn report_failure(&self, disk: DiskId, why: String) {
         let mut shown = self.common.shown();
         if shown.troubles.get(&disk) != Some(&why) {
             let name = self.side.name(disk);
@@ -450,55 +425,58 @@ impl<S: Side> Decider<S> {
         shown.troubles.insert(disk, why);
     }
 
-    fn on_message(&mut self, heard: Heard) -> Result<Goes, Halt> {
-        let Heard { from, envelope } = heard;
+    fn on_message(&mut self, received: Received) -> Result<RunState, Halt> {
+        let Received { from, envelope } = received;
         let Envelope {
             pool,
             boot,
             message,
         } = envelope;
         tracing::trace!(pool, member = from.0, content = ?message, "a message");
-        if let Some(linked) = self.asking.linked() {
-            linked.note_heard(from, boot);
+        if let Some(linked) = self.requester.linked() {
+            linked.note_received(from, boot);
         }
-        if from != self.config.me && self.on_event(Event::Heard(from))? == Goes::ToItsEnd {
-            return Ok(Goes::ToItsEnd);
+        if from != self.config.me && self.on_event(Event::Received(from))? == RunState::Ending {
+            return Ok(RunState::Ending);
         }
         let is_about_a_disk = matches!(message, Message::Lent(_));
         let (config_pool, me) = (self.config.pool, self.config.me);
-        let Some(linked) = self.asking.linked() else {
-            return Ok(Goes::On);
+        let Some(linked) = self.requester.linked() else {
+            return Ok(RunState::On);
         };
         if pool != config_pool && !is_about_a_disk {
             tracing::trace!(pool, member = from.0, "a message about another pool");
-            return Ok(Goes::On);
+            return Ok(RunState::On);
         }
         match message {
-            Message::Tell(answer) => {
-                linked.answered(from, &answer)?;
-                let told = match &answer {
-                    Answer::Known(_, memory) => memory.accepted.as_ref(),
-                    Answer::Promised { record, .. } => record.as_ref(),
+            Message::Response(response) => {
+                linked.responded(from, &response)?;
+                let reported = match &response {
+                    Response::Known(_, memory) => memory.accepted.as_ref(),
+                    Response::Promised { record, .. } => record.as_ref(),
                     _ => None,
                 };
-                if told.is_some_and(|record| linked.is_of_others(record)) && !self.owner.has_term()
+                if reported.is_some_and(|record| linked.is_on_other_head(record))
+                    && !self.owner.has_term()
                 {
                     return self.abandon(of_others(&self.side.member_name(from)));
                 }
-                if from == me && self.tell_what_was_heard(boot)? == Goes::ToItsEnd {
-                    return Ok(Goes::ToItsEnd);
+                if from == me && self.report_received_state(boot)? == RunState::Ending {
+                    return Ok(RunState::Ending);
                 }
-                if self.on_event(Event::Answered(from, answer))? == Goes::ToItsEnd {
-                    return Ok(Goes::ToItsEnd);
+                if self.on_event(Event::Responded(from, response))? == RunState::Ending {
+                    return Ok(RunState::Ending);
                 }
-                self.go_on_opening()
+                self.continue_opening()
             }
             Message::Lent(lent) => {
                 let is_elsewhere = linked.is_elsewhere(lent.disk);
-                if !linked.lent(from, lent.disk, lent.answer) {
-                    return Ok(Goes::On);
+                if !linked.lent(from, lent.disk, lent.response) {
+                    return Ok(RunState::On);
                 }
-                if let (LenderAnswer::Admitted(session, seen), true) = (lent.answer, is_elsewhere) {
+                if let (LenderResponse::Admitted(session, seen), true) =
+                    (lent.response, is_elsewhere)
+                {
                     let granted = Granted {
                         session,
                         incarnation: seen.incarnation,
@@ -506,28 +484,28 @@ impl<S: Side> Decider<S> {
                     };
                     self.side.granted(lent.disk, granted);
                 }
-                if let LenderAnswer::Refused(_) = lent.answer {
+                if let LenderResponse::Refused(_) = lent.response {
                     let why = denial(lent.denial, |member| self.side.member_name(member));
-                    self.has_trouble(lent.disk, format!("it is not lent: {why}"));
+                    self.report_failure(lent.disk, format!("it is not lent: {why}"));
                 }
-                self.on_event(Event::Lent(lent.disk, lent.answer))
+                self.on_event(Event::Lent(lent.disk, lent.response))
             }
             Message::Silent(why) => {
                 linked.is_silent(from, why);
-                self.go_on_opening()
+                self.continue_opening()
             }
             Message::Configuration(digest) => {
                 linked.has_configuration(from, digest);
-                self.look_for_differences()
+                self.check_differences()
             }
-            _ => Ok(Goes::On),
+            _ => Ok(RunState::On),
         }
     }
 
     /// Heads with different configurations do not open a pool. If it is open, the difference is published.
-    fn look_for_differences(&mut self) -> Result<Goes, Halt> {
+    fn check_differences(&mut self) -> Result<RunState, Halt> {
         let differing = self
-            .asking
+            .requester
             .linked()
             .map(|linked| linked.differing().clone());
         let differing = differing.unwrap_or_default();
@@ -540,42 +518,42 @@ impl<S: Side> Decider<S> {
         if self.common.shown().differing != differing {
             self.common.show(|shown| shown.differing = differing);
         }
-        Ok(Goes::On)
+        Ok(RunState::On)
     }
 
     /// The pool is not opened, for a reason outside the record. Promises to this head are withdrawn.
-    fn abandon(&mut self, why: String) -> Result<Goes, Halt> {
+    fn abandon(&mut self, why: String) -> Result<RunState, Halt> {
         self.handle(Event::Abandoned)?;
         Ok(self.refuse(why))
     }
 
-    fn refuse(&self, why: String) -> Goes {
+    fn refuse(&self, why: String) -> RunState {
         decisions::note_refusal(self.config.pool, &why);
         self.common.show(|shown| shown.stage = Stage::Refused(why));
-        Goes::ToItsEnd
+        RunState::Ending
     }
 
     /// Two heads: state that the other one sent to the running member of this head counts as sent to this process.
-    fn tell_what_was_heard(&mut self, boot: u64) -> Result<Goes, Halt> {
+    fn report_received_state(&mut self, boot: u64) -> Result<RunState, Halt> {
         if std::mem::replace(&mut self.was_told_what_was_heard, true) {
-            return Ok(Goes::On);
+            return Ok(RunState::On);
         }
         let other = self.rule().other_of_two();
-        let heard = self
-            .asking
+        let received = self
+            .requester
             .linked()
-            .and_then(|linked| linked.heard_before(boot));
-        let (Some(other), Some(memory)) = (other, heard) else {
-            return Ok(Goes::On);
+            .and_then(|linked| linked.received_before(boot));
+        let (Some(other), Some(memory)) = (other, received) else {
+            return Ok(RunState::On);
         };
         let tag = self.owner.listening_tag();
-        self.on_event(Event::Answered(other, Answer::Known(tag, memory)))
+        self.on_event(Event::Responded(other, Response::Known(tag, memory)))
     }
 
     /// Called periodically: a long pause between two calls counts as a freeze.
-    fn look_for_freeze(&mut self) -> Result<Goes, Halt> {
-        if !self.asking.linked().is_some_and(Linked::was_frozen) {
-            return Ok(Goes::On);
+    fn check_freeze(&mut self) -> Result<RunState, Halt> {
+        if !self.requester.linked().is_some_and(Linked::was_frozen) {
+            return Ok(RunState::On);
         }
         // State received earlier is read again, if valid. Requests that are sent again get their full time-out.
         self.was_told_what_was_heard = false;
@@ -584,34 +562,37 @@ impl<S: Side> Decider<S> {
     }
 
     /// Two heads: whether the other one was fenced while it did not respond. Then its vote is requested again.
-    fn look_for_fence(&mut self) -> Result<Goes, Halt> {
+    fn check_fence(&mut self) -> Result<RunState, Halt> {
         let (Some(other), true) = (self.rule().other_of_two(), self.owner.has_term()) else {
-            return Ok(Goes::On);
+            return Ok(RunState::On);
         };
-        if self.hear_other()? == Goes::ToItsEnd {
-            return Ok(Goes::ToItsEnd);
+        if self.receive_from_other()? == RunState::Ending {
+            return Ok(RunState::Ending);
         }
         let name = self.side.member_name(other);
-        let linked = self.asking.linked();
-        match linked.is_some_and(|linked| linked.look_for_fence(&name, Instant::now())) {
+        let linked = self.requester.linked();
+        match linked.is_some_and(|linked| linked.check_fence(&name, Instant::now())) {
             true => self.on_event(Event::Deadline),
-            false => Ok(Goes::On),
+            false => Ok(RunState::On),
         }
     }
 
-    fn on_event(&mut self, event: Event) -> Result<Goes, Halt> {
-        if self.look_for_freeze()? == Goes::ToItsEnd {
-            return Ok(Goes::ToItsEnd);
+    fn on_event(&mut self, event: Event) -> Result<RunState, Halt> {
+        if self.check_freeze()? == RunState::Ending {
+            return Ok(RunState::Ending);
         }
-        if self.hear_other()? == Goes::ToItsEnd {
-            return Ok(Goes::ToItsEnd);
+        if self.receive_from_other()? == RunState::Ending {
+            return Ok(RunState::Ending);
         }
         self.handle(event)
     }
 
     /// Two heads: handles messages of the other head that the member of this head received.
-    fn hear_other(&mut self) -> Result<Goes, Halt> {
-        let was_heard = self.asking.linked().is_some_and(Linked::was_other_heard);
+    fn receive_from_other(&mut self) -> Result<RunState, Halt> {
+        let was_heard = self
+            .requester
+            .linked()
+            .is_some_and(Linked::had_contact_with_other);
         let rule = self.rule();
         let other = match self.owner.has_term() {
             // A change to two heads may be in progress.
@@ -620,25 +601,27 @@ impl<S: Side> Decider<S> {
         };
         drop(rule);
         if let (Some(other), true) = (other, was_heard) {
-            if self.handle(Event::Heard(other))? == Goes::ToItsEnd {
-                return Ok(Goes::ToItsEnd);
+            if self.handle(Event::Received(other))? == RunState::Ending {
+                return Ok(RunState::Ending);
             }
         }
-        Ok(Goes::On)
+        Ok(RunState::On)
     }
 
-    fn handle(&mut self, event: Event) -> Result<Goes, Halt> {
+    fn handle(&mut self, event: Event) -> Result<RunState, Halt> {
         decisions::note_event(self.config.pool, &event);
         self.note(&event);
         let step = self.owner.opening_step();
-        let actions = self.owner.handle(&self.config, self.asking.memory(), event);
+        let actions = self
+            .owner
+            .handle(&self.config, self.requester.memory(), event);
         decisions::note_step(self.config.pool, step, self.owner.opening_step());
         for action in actions {
-            if self.perform(action)? == Goes::ToItsEnd {
-                return Ok(Goes::ToItsEnd);
+            if self.perform(action)? == RunState::Ending {
+                return Ok(RunState::Ending);
             }
         }
-        Ok(Goes::On)
+        Ok(RunState::On)
     }
 
     fn note(&mut self, event: &Event) {
@@ -657,10 +640,10 @@ impl<S: Side> Decider<S> {
                     }
                 });
             }
-            Event::Lent(disk, LenderAnswer::Admitted(_, seen)) => {
+            Event::Lent(disk, LenderResponse::Admitted(_, seen)) => {
                 self.returns.admitted(*disk, seen.incarnation);
             }
-            Event::Lent(disk, LenderAnswer::Refused(_)) => {
+            Event::Lent(disk, LenderResponse::Refused(_)) => {
                 self.returns.is_out(*disk, Instant::now());
             }
             // A complete leg stays in `copying` until the record names it as current.
@@ -675,21 +658,24 @@ impl<S: Side> Decider<S> {
         }
     }
 
-    fn perform(&mut self, action: Action) -> Result<Goes, Halt> {
+    fn perform(&mut self, action: Action) -> Result<RunState, Halt> {
         decisions::note_action(self.config.pool, &action);
         if let Some(see) = &self.before_action {
             see(&action);
         }
         match action {
-            Action::Ask(member, request) => return self.ask(member, request),
-            Action::AskLender(disk, request) => {
+            Action::Request(member, request) => return self.send_request(member, request),
+            Action::LenderRequest(disk, request) => {
                 let incarnation = self.incarnation;
-                match self.asking.linked() {
-                    Some(linked) => linked.ask_lender(disk, request),
-                    None => {
-                        self.lenders
-                            .ask(&self.side, disk, request, incarnation, &self.reporter)
-                    }
+                match self.requester.linked() {
+                    Some(linked) => linked.request_lender(disk, request),
+                    None => self.lenders.send_request(
+                        &self.side,
+                        disk,
+                        request,
+                        incarnation,
+                        &self.reporter,
+                    ),
                 }
             }
             Action::Import { legs, lacking } => {
@@ -705,7 +691,7 @@ impl<S: Side> Decider<S> {
             Action::ReleaseErrors(disk) => self.exclude(disk),
             Action::UseAgain(disk) => {
                 self.last.remove(&disk);
-                self.show_last();
+                self.publish_last();
                 self.side.use_again(disk);
                 self.common.show(|shown| {
                     shown.awaited.remove(&disk);
@@ -737,18 +723,18 @@ impl<S: Side> Decider<S> {
             }
             Action::Committed(record) => self.committed(record),
             Action::Stop => {
-                self.let_go();
+                self.release();
                 self.side.stop();
                 let why = "the pool has another owner".to_owned();
                 self.common.show(|shown| shown.stage = Stage::Failed(why));
-                return Ok(Goes::ToItsEnd);
+                return Ok(RunState::Ending);
             }
             Action::Closed => {
-                self.let_go();
+                self.release();
                 self.common.show(|shown| shown.stage = Stage::Closed);
-                return Ok(Goes::ToItsEnd);
+                return Ok(RunState::Ending);
             }
-            Action::Tell(notice) => return Ok(self.tell(&notice)),
+            Action::Notify(notice) => return Ok(self.notify(&notice)),
             Action::Fence(head, number) => {
                 let event = match self.is_off(head) {
                     true => Event::Fenced(number),
@@ -779,20 +765,20 @@ impl<S: Side> Decider<S> {
                 });
             }
         }
-        Ok(Goes::On)
+        Ok(RunState::On)
     }
 
     /// The proof given at the start only holds for the opening. In a term, a fence after the head's last message counts.
     fn is_off(&mut self, head: MemberId) -> bool {
         if self.owner.has_term() {
-            let linked = self.asking.linked();
+            let linked = self.requester.linked();
             return linked.is_some_and(|linked| linked.is_fenced(head));
         }
         let name = self.side.member_name(head);
-        let linked = self.asking.linked();
+        let linked = self.requester.linked();
         linked.is_some_and(|linked| {
             let counts = linked.counts_as_off(head, Instant::now());
-            if counts && linked.relies_on_word() {
+            if counts && linked.relies_on_confirmation() {
                 tracing::warn!(
                     head = name,
                     "opened by the confirmation that this head is off: if it runs, writes that it acknowledges from now on are lost"
@@ -802,29 +788,29 @@ impl<S: Side> Decider<S> {
         })
     }
 
-    fn let_go(&mut self) {
-        if let Some(linked) = self.asking.linked() {
-            linked.let_go();
+    fn release(&mut self) {
+        if let Some(linked) = self.requester.linked() {
+            linked.release();
         }
     }
 
-    fn ask(&mut self, member: MemberId, request: Request) -> Result<Goes, Halt> {
+    fn send_request(&mut self, member: MemberId, request: Request) -> Result<RunState, Halt> {
         let serves = self.owner.has_term();
-        match &mut self.asking {
-            Asking::Links(linked) => linked.ask(member, request)?,
-            Asking::Own(store) => {
-                if let Some(answer) = store.handle(member, request, serves)? {
+        match &mut self.requester {
+            Requester::Links(linked) => linked.send_request(member, request)?,
+            Requester::Own(store) => {
+                if let Some(response) = store.handle(member, request, serves)? {
                     self.reporter
-                        .send(Input::Event(Event::Answered(member, answer)));
+                        .send(Input::Event(Event::Responded(member, response)));
                 }
             }
         }
-        Ok(Goes::On)
+        Ok(RunState::On)
     }
 
     fn exclude(&mut self, disk: DiskId) {
         if self.last.remove(&disk) {
-            self.show_last();
+            self.publish_last();
         }
         // The last committed record excludes it, and is published before its effects.
         let record = self.common.shown().record.clone();
@@ -869,15 +855,15 @@ impl<S: Side> Decider<S> {
         });
     }
 
-    fn tell(&mut self, notice: &Notice) -> Goes {
+    fn notify(&mut self, notice: &Notice) -> RunState {
         // Repeated with every event.
         if matches!(notice, Notice::LastLeg(disk) if self.last.contains(disk)) {
-            return Goes::On;
+            return RunState::On;
         }
-        if matches!(notice, Notice::WritesWait { .. }) && !self.may_tell_of_wait() {
-            return Goes::On;
+        if matches!(notice, Notice::WritesWait { .. }) && !self.may_report_wait() {
+            return RunState::On;
         }
-        self.side.tell(notice);
+        self.side.notify(notice);
         match notice {
             Notice::Refused(Refusal::Changed) if self.reopens < REOPENS_MAX => self.reopen(),
             Notice::Refused(why) => {
@@ -897,16 +883,16 @@ impl<S: Side> Decider<S> {
             Notice::LastLeg(disk) => {
                 self.side.keep_last(*disk);
                 self.last.insert(*disk);
-                self.show_last();
+                self.publish_last();
             }
             Notice::MembersStay => self.common.show(|shown| shown.changes_taken_back += 1),
             Notice::WritesWait { .. } | Notice::Divergent(_) | Notice::OlderImage(_) => {}
         }
-        Goes::On
+        RunState::On
     }
 
     /// Publishes one of the last legs; an administrator starts with that one.
-    fn show_last(&self) {
+    fn publish_last(&self) {
         let last = self.last.first().copied();
         self.common.show(|shown| shown.last = last);
     }
@@ -916,8 +902,8 @@ impl<S: Side> Decider<S> {
         tracing::info!("the record changed while the pool was being opened: reading it again");
         self.deadline = Instant::now() + DEADLINE;
         self.was_told_what_was_heard = false;
-        if let Some(linked) = self.asking.linked() {
-            linked.forget_questions();
+        if let Some(linked) = self.requester.linked() {
+            linked.clear_requests();
         }
         self.reporter.send(Input::Event(Event::Open {
             nonce: random(),
@@ -927,7 +913,7 @@ impl<S: Side> Decider<S> {
 
     fn objection(&mut self, head: MemberId) -> Option<String> {
         let name = self.side.member_name(head);
-        self.asking
+        self.requester
             .linked()?
             .objection(head, &format!("head {name}"))
     }
@@ -935,7 +921,7 @@ impl<S: Side> Decider<S> {
     /// Members of the record that got no request, because the configuration does not name them.
     fn unlisted(&mut self) -> Option<String> {
         let members = self.rule().members();
-        let linked = self.asking.linked()?;
+        let linked = self.requester.linked()?;
         let unlisted = members.into_iter().filter(|one| !linked.lists(*one));
         let names: Vec<String> = unlisted.map(|one| self.side.member_name(one)).collect();
         (!names.is_empty()).then(|| {
@@ -947,9 +933,9 @@ impl<S: Side> Decider<S> {
         })
     }
 
-    fn may_tell_of_wait(&mut self) -> bool {
+    fn may_report_wait(&mut self) -> bool {
         let now = Instant::now();
-        let is_due = |at: Instant| now.duration_since(at) >= TELL_INTERVAL;
+        let is_due = |at: Instant| now.duration_since(at) >= REPORT_INTERVAL;
         let is_due = self.told_of_wait.is_none_or(is_due);
         if is_due {
             self.told_of_wait = Some(now);
@@ -958,14 +944,14 @@ impl<S: Side> Decider<S> {
     }
 
     /// Checks whether excluded disks are available, each on its own thread.
-    fn look_for_returns(&mut self) {
+    fn check_returns(&mut self) {
         let shown = self.common.shown().clone();
         let (Stage::Open, Some(record)) = (shown.stage, shown.record) else {
             return;
         };
-        let linked = match &self.asking {
-            Asking::Own(_) => None,
-            Asking::Links(linked) => Some(linked),
+        let linked = match &self.requester {
+            Requester::Own(_) => None,
+            Requester::Links(linked) => Some(linked),
         };
         let is_reachable = |disk| linked.is_none_or(|linked| linked.is_connected_to_lender(disk));
         let now = Instant::now();
@@ -973,8 +959,8 @@ impl<S: Side> Decider<S> {
         let held = self.returns.held(&record, now);
         if held != self.held {
             let until = |at: &Instant| SystemTime::now() + at.saturating_duration_since(now);
-            let told = held.iter().map(|(disk, at)| (*disk, until(at))).collect();
-            self.common.show(|shown| shown.held = told);
+            let reported = held.iter().map(|(disk, at)| (*disk, until(at))).collect();
+            self.common.show(|shown| shown.held = reported);
             self.held = held;
         }
         for disk in due {
@@ -989,7 +975,7 @@ impl<S: Side> Decider<S> {
                     false => side.is_back(disk, is_given_up),
                 };
                 let newest = || side.newest_group().ok_or("the pool is not open".to_owned());
-                reporter.send(Input::Asked(disk, is_back.and_then(|()| newest())));
+                reporter.send(Input::Query(disk, is_back.and_then(|()| newest())));
             });
         }
     }

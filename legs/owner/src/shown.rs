@@ -26,7 +26,7 @@ pub enum Stage {
 
 /// Published state of a pool with legs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shown {
+pub struct PublishedState {
     /// The stage.
     pub stage: Stage,
     /// The last committed record of this term.
@@ -42,7 +42,7 @@ pub struct Shown {
     /// The last leg, if it failed: no other leg can replace it.
     pub last: Option<DiskId>,
     /// Members that do not respond, each with the reason.
-    pub unheard: BTreeMap<MemberId, Unheard>,
+    pub unresponsive: BTreeMap<MemberId, Unresponsive>,
     /// Heads with leg-servers that have read a different configuration of the pool.
     pub differing: BTreeSet<MemberId>,
     /// Number of changes of members that were taken back.
@@ -51,7 +51,7 @@ pub struct Shown {
 
 /// Why a member does not respond.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unheard {
+pub enum Unresponsive {
     /// It is reachable, but does not respond for the pool.
     Silent(Silence),
     /// It is unreachable, with the reason.
@@ -62,7 +62,7 @@ pub enum Unheard {
     Unnamed,
 }
 
-impl fmt::Display for Unheard {
+impl fmt::Display for Unresponsive {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Silent(why) => f.write_str(why.meaning()),
@@ -95,14 +95,14 @@ pub(crate) fn refusal(
         Refusal::NoMember => {
             "by its record this head is not a head of the pool yet: add it by `bulkhead pool add-head` on the head that serves the pool".into()
         }
-        Refusal::NoQuorum { heard } => format!(
+        Refusal::NoQuorum { received } => format!(
             "too few members respond to determine the current disks: {} did, {} did not, and two are needed: start \
              bulkhead-leg-server there, or the witness, and see to the network between them{}",
-            members(side, heard.iter()),
-            members(side, config.members().iter().filter(|one| !heard.contains(one))),
+            members(side, received.iter()),
+            members(side, config.members().iter().filter(|one| !received.contains(one))),
             objection.unwrap_or_default()
         ),
-        Refusal::OtherHeadUnheard { head, known } => format!(
+        Refusal::OtherHeadUnresponsive { head, known } => format!(
             "head {0} may have continued alone, so writes that were acknowledged there may be missing here: it has sent no message since \
              this host's leg-server started. By the record stored here, of epoch {1}, the current disks were {2}. Start head \
              {0}, and open the pool again",
@@ -159,7 +159,7 @@ pub(crate) fn denial(denial: Option<Denial>, name: impl Fn(MemberId) -> String) 
         Some(Denial::Unknown) | None => {
             "its stored state cannot be read: see the leg-server's log".to_owned()
         }
-        Some(Denial::Anew) => "its leg-server has restarted in the meantime".to_owned(),
+        Some(Denial::Reopened) => "its leg-server has restarted in the meantime".to_owned(),
     }
 }
 
@@ -178,11 +178,11 @@ fn names<'a>(side: &impl Side, disks: impl Iterator<Item = &'a DiskId>) -> Strin
 
 fn stale(side: &impl Side, config: &Config, newer: &Newer) -> String {
     let disks = config.groups.iter().flat_map(|group| group.lenders.keys());
-    let seen = |disk: &DiskId| side.look(*disk).ok().map(|seen| (*disk, seen));
+    let seen = |disk: &DiskId| side.inspect(*disk).ok().map(|seen| (*disk, seen));
     let present: Vec<_> = disks.filter_map(seen).collect();
     let is_missing = |disk: &&DiskId| !present.iter().any(|(found, _)| found == *disk);
     let missing = names(side, newer.disks.keys().filter(is_missing));
-    let own = |seen: &crate::Seen| {
+    let own = |seen: &crate::DiskState| {
         let when = seen.newest_time.map(written).unwrap_or_default();
         format!("its own newest group is {}{when}", seen.roots.newest)
     };

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::shown::{Shown, Stage};
+use crate::shown::{PublishedState, Stage};
 
 /// The state that the deciding thread publishes.
 pub(crate) struct Common {
-    shown: Mutex<Shown>,
+    shown: Mutex<PublishedState>,
     changed: Condvar,
 }
 
@@ -16,7 +16,7 @@ impl Common {
     /// The state of a pool that is being opened.
     pub(crate) fn new() -> Self {
         Self {
-            shown: Mutex::new(Shown {
+            shown: Mutex::new(PublishedState {
                 stage: Stage::Opening,
                 record: None,
                 awaited: BTreeSet::new(),
@@ -24,7 +24,7 @@ impl Common {
                 held: BTreeMap::new(),
                 troubles: BTreeMap::new(),
                 last: None,
-                unheard: BTreeMap::new(),
+                unresponsive: BTreeMap::new(),
                 differing: BTreeSet::new(),
                 changes_taken_back: 0,
             }),
@@ -32,17 +32,17 @@ impl Common {
         }
     }
 
-    pub(crate) fn shown(&self) -> MutexGuard<'_, Shown> {
+    pub(crate) fn shown(&self) -> MutexGuard<'_, PublishedState> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn show(&self, change: impl FnOnce(&mut Shown)) {
+    pub(crate) fn show(&self, change: impl FnOnce(&mut PublishedState)) {
         change(&mut self.shown());
         self.changed.notify_all();
     }
 
     /// Blocks until the condition is true.
-    pub(crate) fn wait(&self, holds: impl Fn(&Shown) -> bool) -> Shown {
+    pub(crate) fn wait(&self, holds: impl Fn(&PublishedState) -> bool) -> PublishedState {
         let waited = self
             .changed
             .wait_while(self.shown(), |shown| !holds(shown))
@@ -51,7 +51,11 @@ impl Common {
     }
 
     /// The same for a bounded time.
-    pub(crate) fn wait_for(&self, limit: Duration, holds: impl Fn(&Shown) -> bool) -> Shown {
+    pub(crate) fn wait_for(
+        &self,
+        limit: Duration,
+        holds: impl Fn(&PublishedState) -> bool,
+    ) -> PublishedState {
         let until = Instant::now() + limit;
         let mut shown = self.shown();
         while !holds(&shown) {
@@ -71,12 +75,16 @@ pub struct Viewer(pub(crate) Arc<Common>);
 
 impl Viewer {
     /// Returns the current state.
-    pub fn shown(&self) -> Shown {
+    pub fn shown(&self) -> PublishedState {
         self.0.shown().clone()
     }
 
     /// Blocks until the condition is true, for a bounded time. Returns the state then.
-    pub fn wait_for(&self, limit: Duration, holds: impl Fn(&Shown) -> bool) -> Shown {
+    pub fn wait_for(
+        &self,
+        limit: Duration,
+        holds: impl Fn(&PublishedState) -> bool,
+    ) -> PublishedState {
         self.0.wait_for(limit, holds)
     }
 }

@@ -11,7 +11,7 @@ use super::rules::{Rule, holds};
 
 /// A lender's durable state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Kept {
+pub struct LenderState {
     /// Older terms are refused.
     pub enforced: Ballot,
     /// The stamp: the session that last began to write.
@@ -29,7 +29,7 @@ pub enum LenderRequest {
 
 /// A lender's response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum LenderAnswer {
+pub enum LenderResponse {
     /// The session is admitted, and no I/O of an earlier one can land any more.
     Admitted(Session, Observed),
     /// The disk is stamped.
@@ -38,7 +38,7 @@ pub enum LenderAnswer {
     Refused(Session),
 }
 
-impl LenderAnswer {
+impl LenderResponse {
     /// The session that the response is about.
     pub fn session(self) -> Session {
         match self {
@@ -78,14 +78,14 @@ pub enum Denial {
     /// The stored state of the disk cannot be read.
     Unknown,
     /// The lender restarted since the session was admitted.
-    Anew,
+    Reopened,
 }
 
 /// The user of a disk, by its lender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
     /// The disk is unused.
-    Nobody,
+    Unused,
     /// A session, of this member.
     Session(Option<MemberId>),
     /// A process of the lender's host.
@@ -102,15 +102,15 @@ pub enum Holder {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LenderReply {
     /// Must be durable before the response is sent.
-    pub write: Option<Kept>,
+    pub write: Option<LenderState>,
     /// The response, if there is one yet.
-    pub answer: Option<LenderAnswer>,
+    pub response: Option<LenderResponse>,
 }
 
 /// The lender of one disk.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Lender {
-    kept: Kept,
+    lender_state: LenderState,
     incarnation: u64,
     admitted: Option<Session>,
     /// The pending session. It is admitted when the I/O of the earlier one has ended.
@@ -120,9 +120,9 @@ pub struct Lender {
 
 impl Lender {
     /// A lender that starts. `incarnation` must never have been used.
-    pub fn start(kept: Kept, incarnation: u64) -> Self {
+    pub fn start(lender_state: LenderState, incarnation: u64) -> Self {
         Self {
-            kept,
+            lender_state,
             incarnation,
             admitted: None,
             next: None,
@@ -143,15 +143,15 @@ impl Lender {
     }
 
     /// The durable state.
-    pub fn kept(&self) -> Kept {
-        self.kept
+    pub fn lender_state(&self) -> LenderState {
+        self.lender_state
     }
 
     /// Why a session is refused.
     pub fn denial(&self, session: Session) -> Denial {
-        match session.ballot == self.kept.enforced && self.admitted != Some(session) {
-            true => Denial::Anew,
-            false => Denial::Term(self.kept.enforced, None),
+        match session.ballot == self.lender_state.enforced && self.admitted != Some(session) {
+            true => Denial::Reopened,
+            false => Denial::Term(self.lender_state.enforced, None),
         }
     }
 
@@ -164,29 +164,29 @@ impl Lender {
     }
 
     fn claim(&mut self, session: Session, roots: Roots) -> LenderReply {
-        let is_old = session.ballot.epoch < self.kept.enforced.epoch
-            || (session.ballot.epoch == self.kept.enforced.epoch
-                && session.ballot != self.kept.enforced);
+        let is_old = session.ballot.epoch < self.lender_state.enforced.epoch
+            || (session.ballot.epoch == self.lender_state.enforced.epoch
+                && session.ballot != self.lender_state.enforced);
         let latest = self.next.or(self.admitted);
         let is_replaced = latest
             .is_some_and(|known| known.ballot == session.ballot && known.number > session.number);
         if (is_old && holds(Rule::LendersRefuseOlderEpochs)) || is_replaced {
             return LenderReply {
                 write: None,
-                answer: Some(LenderAnswer::Refused(session)),
+                response: Some(LenderResponse::Refused(session)),
             };
         }
-        let is_new = session.ballot != self.kept.enforced;
-        self.kept.enforced = session.ballot;
+        let is_new = session.ballot != self.lender_state.enforced;
+        self.lender_state.enforced = session.ballot;
         self.next = Some(session);
         LenderReply {
-            write: is_new.then_some(self.kept),
-            answer: self.admit(roots),
+            write: is_new.then_some(self.lender_state),
+            response: self.admit(roots),
         }
     }
 
     /// Admits the pending session, if no I/O is in flight. `roots`: of the disk, read now.
-    pub fn admit(&mut self, roots: Roots) -> Option<LenderAnswer> {
+    pub fn admit(&mut self, roots: Roots) -> Option<LenderResponse> {
         if self.in_flight > 0 && holds(Rule::LendersDrain) {
             return None;
         }
@@ -194,33 +194,33 @@ impl Lender {
         self.admitted = Some(session);
         let observed = Observed {
             incarnation: self.incarnation,
-            mark: self.kept.mark,
+            mark: self.lender_state.mark,
             roots,
         };
-        Some(LenderAnswer::Admitted(session, observed))
+        Some(LenderResponse::Admitted(session, observed))
     }
 
     fn begin(&mut self, session: Session, incarnation: u64) -> LenderReply {
         if !self.takes(session, incarnation) {
             return LenderReply {
                 write: None,
-                answer: Some(LenderAnswer::Refused(session)),
+                response: Some(LenderResponse::Refused(session)),
             };
         }
-        let is_new = self.kept.mark != session;
-        self.kept.mark = session;
+        let is_new = self.lender_state.mark != session;
+        self.lender_state.mark = session;
         LenderReply {
-            write: is_new.then_some(self.kept),
-            answer: Some(LenderAnswer::Begun(session)),
+            write: is_new.then_some(self.lender_state),
+            response: Some(LenderResponse::Begun(session)),
         }
     }
 
     /// Whether I/O of that session may begin. Nothing begins while the lender drains.
     pub fn takes(&self, session: Session, incarnation: u64) -> bool {
-        if !holds(Rule::SameIncarnation) && session.ballot == self.kept.enforced {
+        if !holds(Rule::SameIncarnation) && session.ballot == self.lender_state.enforced {
             return true;
         }
-        if !holds(Rule::LendersTakeOneSession) && incarnation == self.incarnation {
+        if !holds(Rule::LendersAdmitOneSession) && incarnation == self.incarnation {
             return true;
         }
         let is_admitted = self.admitted == Some(session) && self.next.is_none();
@@ -251,20 +251,23 @@ mod tests {
     }
 
     fn is_admitted(reply: &LenderReply) -> bool {
-        matches!(reply.answer, Some(LenderAnswer::Admitted(..)))
+        matches!(reply.response, Some(LenderResponse::Admitted(..)))
     }
 
     #[test]
-    fn a_new_session_waits_for_the_io_of_the_old_one() {
-        let mut lender = Lender::start(Kept::default(), 1);
+    fn new_session_waits_for_io_of_old_session() {
+        let mut lender = Lender::start(LenderState::default(), 1);
         assert!(is_admitted(
             &lender.handle(LenderRequest::Claim(session(1, 1)), Roots::default())
         ));
         assert!(lender.takes(session(1, 1), 1));
         lender.io_begins();
         let reply = lender.handle(LenderRequest::Claim(session(2, 1)), Roots::default());
-        assert_eq!(reply.answer, None);
-        assert_eq!(reply.write.map(|kept| kept.enforced.epoch), Some(2));
+        assert_eq!(reply.response, None);
+        assert_eq!(
+            reply.write.map(|lender_state| lender_state.enforced.epoch),
+            Some(2)
+        );
         assert!(
             !lender.takes(session(1, 1), 1),
             "nothing more of the old one"
@@ -276,14 +279,14 @@ mod tests {
 
     /// The disk failed, and the same session claims it again.
     #[test]
-    fn a_disk_that_is_opened_anew_admits_who_waits_and_is_of_another_incarnation() {
-        let mut lender = Lender::start(Kept::default(), 1);
+    fn reopened_disk_admits_pending_claim_with_new_incarnation() {
+        let mut lender = Lender::start(LenderState::default(), 1);
         lender.handle(LenderRequest::Claim(session(1, 1)), Roots::default());
         lender.io_begins();
         lender.handle(LenderRequest::Claim(session(1, 1)), Roots::default());
         lender.reopened();
         lender.io_ended();
-        let Some(LenderAnswer::Admitted(_, observed)) = lender.admit(Roots::default()) else {
+        let Some(LenderResponse::Admitted(_, observed)) = lender.admit(Roots::default()) else {
             panic!("it waited");
         };
         assert_eq!(observed.incarnation, 2);
@@ -291,12 +294,12 @@ mod tests {
     }
 
     #[test]
-    fn older_terms_are_refused_after_a_restart_too() {
-        let mut lender = Lender::start(Kept::default(), 1);
+    fn older_terms_are_refused_after_restart() {
+        let mut lender = Lender::start(LenderState::default(), 1);
         lender.handle(LenderRequest::Claim(session(2, 1)), Roots::default());
-        let mut again = Lender::start(lender.kept(), 2);
+        let mut again = Lender::start(lender.lender_state(), 2);
         let reply = again.handle(LenderRequest::Claim(session(1, 7)), Roots::default());
-        assert_eq!(reply.answer, Some(LenderAnswer::Refused(session(1, 7))));
+        assert_eq!(reply.response, Some(LenderResponse::Refused(session(1, 7))));
         assert!(!again.takes(session(2, 1), 1), "the incarnation before");
     }
 }

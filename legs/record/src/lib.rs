@@ -2,7 +2,7 @@
 //!
 //! Pure: callers feed events, and perform the returned actions. There is no clock, socket or file in this crate.
 //!
-//! * [`Record`]: the replicated state of a pool. [`Memory`]: the state of a member, a head or the witness, and its
+//! * [`Record`]: the replicated state of a pool. [`MemberState`]: the state of a member, a head or the witness, and its
 //!   rules.
 //! * [`Owner`]: a head that owns the pool or is a candidate. [`Lender`]: lends a disk, to one session at a time.
 //! * [`Config`]: the members, their quorum, and the disks that can be read from.
@@ -17,7 +17,7 @@
 //! * A member makes [`Reply::write`] durable before it responds; a lender [`LenderReply::write`].
 //! * From [`Event::LegFailed`] on until [`Action::ReleaseErrors`], and from the proposal to make a leg current on, no error of
 //!   the leg reaches ZFS.
-//! * [`Event::Heard`] comes before the event of the message itself, for every message of another head.
+//! * [`Event::Received`] comes before the event of the message itself, for every message of another head.
 //! * [`Event::Fenced`] means that the head was off at a time after [`Action::Fence`] was returned.
 //! * A process that starts begins with [`Owner::new`] and a boot number that never repeats; so does a lender with its
 //!   incarnation.
@@ -36,14 +36,17 @@ mod refusal;
 mod rules;
 
 pub use codec::{
-    DecodeError, RECORD_BYTES_MAX, STAMP_BYTES, decode_memory, decode_stamp, encode_memory,
-    encode_stamp,
+    DecodeError, RECORD_BYTES_MAX, STAMP_BYTES, decode_stamp, decode_state, encode_stamp,
+    encode_state,
 };
 pub use lender::{
-    Denial, Holder, Kept, Lender, LenderAnswer, LenderReply, LenderRequest, Observed, process_of,
+    Denial, Holder, Lender, LenderReply, LenderRequest, LenderResponse, LenderState, Observed,
+    process_of,
 };
-pub use member::{Answer, Memory, Reply, Request, Tag};
-pub use membership::{Config, LegGroup, Membership, StandIn};
+pub use member::{MemberState, Reply, Request, Response, Tag};
+pub use membership::{Config, LegGroup, Membership, VoteSubstitute};
 pub use owner::{Action, Completeness, Event, Owner};
-pub use record::{Ballot, DiskId, Lack, Marks, MemberId, Record, Roots, Session, Stale, Version};
+pub use record::{
+    Ballot, DiskId, Marks, MemberId, MissingData, Record, Roots, Session, Stale, Version,
+};
 pub use refusal::{Newer, Notice, Refusal};

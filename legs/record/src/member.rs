@@ -1,11 +1,11 @@
 //! The state of one member, a head or the witness, for a pool, and its responses.
 //!
 //! The durable state consists of the greatest term that it promised to and that was not withdrawn, the newest record
-//! that it accepted, and the version of the committed record. [`Memory::handle`] returns the state to write. The
+//! that it accepted, and the version of the committed record. [`MemberState::handle`] returns the state to write. The
 //! response may be sent only after that is durable.
 //!
 //! **A member that lost this state** may have made any promise. An administrator readmits it with a new *life*, a
-//! random number. In that life it is no member ([`Memory::again`]) until a committed record names the life, and its
+//! random number. In that life it is no member ([`MemberState::again`]) until a committed record names the life, and its
 //! owner has sent that record. Votes of the previous life do not count together with such a record.
 
 use super::record::{Ballot, MemberId, Record, Version};
@@ -25,7 +25,7 @@ pub struct Tag {
 
 /// A member's durable state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Memory {
+pub struct MemberState {
     /// It accepts nothing of an older term.
     pub promised: Ballot,
     /// The promise before it; restored if the term is withdrawn. Not stored.
@@ -71,9 +71,9 @@ pub enum Request {
 
 /// A member's response.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Answer {
+pub enum Response {
     /// To a read.
-    Known(Tag, Memory),
+    Known(Tag, MemberState),
     /// The term is promised, and the own head does not serve the pool.
     Promised {
         /// The promised term.
@@ -90,33 +90,33 @@ pub enum Answer {
     /// Another term was promised before.
     Refused {
         /// The requested term.
-        asked: Ballot,
+        requested: Ballot,
         /// The promised term.
         promised: Ballot,
     },
     /// To a read: its state is lost, and it is no member until a record names this life.
-    Forgot(Tag, u64),
+    StateLost(Tag, u64),
 }
 
 /// The result of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// Must be written, flushed and renamed before the response is sent; `None` if unchanged.
-    pub write: Option<Memory>,
+    pub write: Option<MemberState>,
     /// The response.
-    pub answer: Option<Answer>,
+    pub response: Option<Response>,
 }
 
 impl Reply {
     fn none() -> Self {
         Self {
             write: None,
-            answer: None,
+            response: None,
         }
     }
 }
 
-impl Memory {
+impl MemberState {
     /// The state of a member at the creation of the pool.
     pub fn new(record: Record) -> Self {
         Self {
@@ -156,11 +156,11 @@ impl Memory {
         match request {
             Request::Read(tag) => Reply {
                 write: None,
-                answer: Some(Answer::Known(tag, self.clone())),
+                response: Some(Response::Known(tag, self.clone())),
             },
             Request::Claim { ballot, .. } if serves && holds(Rule::OwnersPromiseNothing) => Reply {
                 write: None,
-                answer: Some(Answer::Serves(ballot)),
+                response: Some(Response::Serves(ballot)),
             },
             Request::Claim { ballot, .. } => self.claim(ballot),
             Request::Withdraw(ballot) => self.withdraw(ballot),
@@ -173,11 +173,11 @@ impl Memory {
             // This is a replaced host, or an old copy of its file: another life counts.
             Request::Propose(record) if record.life(me) != self.life => Reply::none(),
             Request::Propose(record) => self.propose(record),
-            Request::Committed(ballot, version) => self.learn(ballot, version),
+            Request::Committed(ballot, version) => self.accept_committed(ballot, version),
             // A repeat: the response was lost.
             Request::Welcome(record) if self.accepted.as_ref() == Some(&record) => Reply {
                 write: None,
-                answer: Some(Answer::Accepted(record.ballot, record.version())),
+                response: Some(Response::Accepted(record.ballot, record.version())),
             },
             Request::Welcome(record) => self.welcome(me, record),
             Request::Join { tag, record, life } => self.join(me, tag, &record, life),
@@ -193,7 +193,7 @@ impl Memory {
         }
         Reply {
             write: Some(Self::again(life)),
-            answer: Some(Answer::Forgot(tag, life)),
+            response: Some(Response::StateLost(tag, life)),
         }
     }
 
@@ -204,11 +204,11 @@ impl Memory {
         match is_used && life != 0 && holds(Rule::LivesAreUsedOnce) {
             true => Reply {
                 write: Some(Self::again(life)),
-                answer: Some(Answer::Forgot(tag, life)),
+                response: Some(Response::StateLost(tag, life)),
             },
             false => Reply {
                 write: None,
-                answer: Some(Answer::Forgot(tag, self.life)),
+                response: Some(Response::StateLost(tag, self.life)),
             },
         }
     }
@@ -217,7 +217,7 @@ impl Memory {
         match request {
             Request::Read(tag) => Reply {
                 write: None,
-                answer: Some(Answer::Forgot(tag, self.life)),
+                response: Some(Response::StateLost(tag, self.life)),
             },
             Request::Welcome(record) => self.welcome(me, record),
             Request::Join { tag, record, life } => self.join_lost(me, tag, &record, life),
@@ -233,7 +233,7 @@ impl Memory {
             return Reply::none();
         }
         Reply {
-            answer: Some(Answer::Accepted(record.ballot, record.version())),
+            response: Some(Response::Accepted(record.ballot, record.version())),
             write: Some(Self {
                 life: self.life,
                 ..Self::new(record)
@@ -256,7 +256,7 @@ impl Memory {
         };
         Reply {
             write: is_newer.then_some(promised),
-            answer: Some(Answer::Promised {
+            response: Some(Response::Promised {
                 ballot,
                 record: self.accepted.clone(),
                 life: self.life,
@@ -281,7 +281,7 @@ impl Memory {
         };
         Reply {
             write: is_it.then_some(before),
-            answer: None,
+            response: None,
         }
     }
 
@@ -312,11 +312,11 @@ impl Memory {
         };
         Reply {
             write: (accepted != *self).then_some(accepted),
-            answer: Some(Answer::Accepted(ballot, version)),
+            response: Some(Response::Accepted(ballot, version)),
         }
     }
 
-    fn learn(&self, ballot: Ballot, version: Version) -> Reply {
+    fn accept_committed(&self, ballot: Ballot, version: Version) -> Reply {
         let is_it = |record: &&Record| record.ballot == ballot && record.version() == version;
         let is_known = self.accepted.as_ref().filter(is_it).is_some();
         let learnt = Self {
@@ -325,15 +325,15 @@ impl Memory {
         };
         Reply {
             write: (is_known && self.committed != version).then_some(learnt),
-            answer: None,
+            response: None,
         }
     }
 
-    fn refuse(&self, asked: Ballot) -> Reply {
+    fn refuse(&self, requested: Ballot) -> Reply {
         Reply {
             write: None,
-            answer: Some(Answer::Refused {
-                asked,
+            response: Some(Response::Refused {
+                requested,
                 promised: self.promised,
             }),
         }
@@ -352,11 +352,11 @@ mod tests {
         Ballot { epoch, nonce }
     }
 
-    fn memory() -> Memory {
-        Memory::new(Record::new(1, ballot(3, 1), [DiskId(1)]))
+    fn memory() -> MemberState {
+        MemberState::new(Record::new(1, ballot(3, 1), [DiskId(1)]))
     }
 
-    fn handle(memory: &Memory, request: Request, serves: bool) -> Reply {
+    fn handle(memory: &MemberState, request: Request, serves: bool) -> Reply {
         memory.handle(ME, request, serves)
     }
 
@@ -366,10 +366,10 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_up_leaves_the_promise_before_as_it_was() {
+    fn abandoned_claim_restores_previous_promise() {
         let before = memory();
         let (other, later) = (ballot(4, 2), ballot(5, 3));
-        let write = |memory: &Memory, request| handle(memory, request, false).write;
+        let write = |memory: &MemberState, request| handle(memory, request, false).write;
         let promised = write(&before, claim(other)).expect("it promises");
         assert_eq!(
             write(&promised, Request::Withdraw(later)),
@@ -395,12 +395,12 @@ mod tests {
     }
 
     #[test]
-    fn an_epoch_that_nobody_comes_to_is_not_promised_or_accepted() {
+    fn unreachable_epoch_is_not_promised_or_accepted() {
         let far = ballot(3 + EPOCHS_AT_ONCE_MAX + 1, 8);
         let record = Record::new(1, far, [DiskId(1)]);
         for request in [claim(far), Request::Propose(record)] {
             let reply = handle(&memory(), request, false);
-            assert!(matches!(reply.answer, Some(Answer::Refused { .. })));
+            assert!(matches!(reply.response, Some(Response::Refused { .. })));
             assert_eq!(reply.write, None);
         }
         let near = ballot(3 + EPOCHS_AT_ONCE_MAX, 8);
@@ -412,18 +412,18 @@ mod tests {
         let reply = handle(&memory(), claim(ballot(4, 8)), false);
         let promised = reply.write.expect("to be written");
         assert!(matches!(
-            reply.answer,
-            Some(Answer::Promised {
+            reply.response,
+            Some(Response::Promised {
                 record: Some(_),
                 ..
             })
         ));
         let again = handle(&promised, claim(ballot(4, 8)), false);
         assert_eq!(again.write, None);
-        assert!(matches!(again.answer, Some(Answer::Promised { .. })));
+        assert!(matches!(again.response, Some(Response::Promised { .. })));
         for late in [ballot(4, 9), ballot(3, 1)] {
             let refused = handle(&promised, claim(late), false);
-            assert!(matches!(refused.answer, Some(Answer::Refused { .. })));
+            assert!(matches!(refused.response, Some(Response::Refused { .. })));
         }
     }
 
@@ -433,12 +433,12 @@ mod tests {
         let promised = promised.write.expect("new");
         let old = Record::new(1, ballot(3, 1), []);
         let reply = handle(&promised, Request::Propose(old), false);
-        assert!(matches!(reply.answer, Some(Answer::Refused { .. })));
+        assert!(matches!(reply.response, Some(Response::Refused { .. })));
         assert_eq!(reply.write, None);
     }
 
     #[test]
-    fn a_record_that_its_proposer_replaced_is_not_taken() {
+    fn record_superseded_by_proposer_is_not_accepted() {
         let mut newer = Record::new(1, ballot(3, 1), []);
         newer.sequence = 5;
         let late = Record {
@@ -448,23 +448,26 @@ mod tests {
         let accepted = handle(&memory(), Request::Propose(newer), false);
         let accepted = accepted.write.expect("new");
         let reply = handle(&accepted, Request::Propose(late), false);
-        assert_eq!((reply.write, reply.answer), (None, None));
+        assert_eq!((reply.write, reply.response), (None, None));
     }
 
     #[test]
-    fn a_head_that_serves_promises_nothing_and_accepts_nothing_of_others() {
+    fn serving_head_refuses_promises_and_foreign_records() {
         let reply = handle(&memory(), claim(ballot(9, 9)), true);
-        assert_eq!(reply.answer, Some(Answer::Serves(ballot(9, 9))));
+        assert_eq!(reply.response, Some(Response::Serves(ballot(9, 9))));
         assert_eq!(reply.write, None);
         let other = Record::new(1, ballot(9, 9), [DiskId(1)]);
         let reply = handle(&memory(), Request::Propose(other), true);
-        let (asked, promised) = (ballot(9, 9), ballot(3, 1));
-        let refused = Answer::Refused { asked, promised };
-        assert_eq!((reply.answer, reply.write), (Some(refused), None));
+        let (requested, promised) = (ballot(9, 9), ballot(3, 1));
+        let refused = Response::Refused {
+            requested,
+            promised,
+        };
+        assert_eq!((reply.response, reply.write), (Some(refused), None));
         let mut own = Record::new(1, ballot(3, 1), [DiskId(1)]);
         own.sequence = 2;
         let reply = handle(&memory(), Request::Propose(own), true);
-        assert!(matches!(reply.answer, Some(Answer::Accepted(..))));
+        assert!(matches!(reply.response, Some(Response::Accepted(..))));
     }
 
     fn named(life: u64) -> Record {
@@ -474,11 +477,11 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_lost_its_memory_is_none_until_a_record_names_its_life() {
-        let lost = Memory::again(70);
+    fn member_without_state_votes_after_record_names_its_life() {
+        let lost = MemberState::again(70);
         let tag = Tag { boot: 3, number: 1 };
         let reply = handle(&lost, Request::Read(tag), false);
-        assert_eq!(reply.answer, Some(Answer::Forgot(tag, 70)));
+        assert_eq!(reply.response, Some(Response::StateLost(tag, 70)));
         for request in [
             claim(ballot(9, 9)),
             Request::Propose(named(70)),
@@ -489,22 +492,25 @@ mod tests {
             assert_eq!(reply, Reply::none(), "{request:?}");
         }
         let welcomed = handle(&lost, Request::Welcome(named(70)), false);
-        let told = welcomed.write.expect("to be written");
-        assert_eq!(told.promised, ballot(5, 6));
-        let again = handle(&told, Request::Welcome(named(70)), false);
-        assert_eq!((again.write, again.answer), (None, welcomed.answer));
-        let reply = handle(&told, claim(ballot(6, 1)), false);
-        let promised = matches!(reply.answer, Some(Answer::Promised { life: 70, .. }));
-        assert!(promised, "{:?}", reply.answer);
+        let reported = welcomed.write.expect("to be written");
+        assert_eq!(reported.promised, ballot(5, 6));
+        let again = handle(&reported, Request::Welcome(named(70)), false);
+        assert_eq!((again.write, again.response), (None, welcomed.response));
+        let reply = handle(&reported, claim(ballot(6, 1)), false);
+        let promised = matches!(reply.response, Some(Response::Promised { life: 70, .. }));
+        assert!(promised, "{:?}", reply.response);
         let older = Record {
             sequence: 4,
             ..named(70)
         };
-        assert_eq!(handle(&told, Request::Welcome(older), false), Reply::none());
+        assert_eq!(
+            handle(&reported, Request::Welcome(older), false),
+            Reply::none()
+        );
     }
 
     #[test]
-    fn a_member_begins_a_life_when_it_knows_nothing_or_was_left_out_since() {
+    fn member_starts_new_life_without_state_or_after_removal() {
         let tag = Tag { boot: 3, number: 1 };
         let join = |record: &Record, life| Request::Join {
             tag,
@@ -514,10 +520,13 @@ mod tests {
         let mut record = named(0);
         record.lives.clear();
         let begun = Reply {
-            write: Some(Memory::again(9)),
-            answer: Some(Answer::Forgot(tag, 9)),
+            write: Some(MemberState::again(9)),
+            response: Some(Response::StateLost(tag, 9)),
         };
-        assert_eq!(handle(&Memory::default(), join(&record, 9), false), begun);
+        assert_eq!(
+            handle(&MemberState::default(), join(&record, 9), false),
+            begun
+        );
         assert_eq!(handle(&memory(), join(&record, 9), false), Reply::none());
         record.members = Some(Membership::TwoHeads([MemberId(1), ME]));
         assert_eq!(handle(&memory(), join(&record, 9), false), Reply::none());
@@ -526,17 +535,20 @@ mod tests {
         assert_eq!(handle(&memory(), join(&record, 0), false), Reply::none());
         record.ballot = ballot(2, 1);
         assert_eq!(handle(&memory(), join(&record, 9), false), Reply::none());
-        let again = handle(&Memory::again(9), join(&record, 8), false);
-        assert_eq!((again.write, again.answer), (None, begun.answer.clone()));
+        let again = handle(&MemberState::again(9), join(&record, 8), false);
+        assert_eq!(
+            (again.write, again.response),
+            (None, begun.response.clone())
+        );
         // In life 7 it was a member before.
         record.lives.insert(ME, 7);
-        let again = handle(&Memory::again(7), join(&record, 9), false);
+        let again = handle(&MemberState::again(7), join(&record, 9), false);
         assert_eq!(again, begun);
         record.members = Some(Membership::TwoHeads([MemberId(1), ME]));
-        let again = handle(&Memory::again(7), join(&record, 9), false);
+        let again = handle(&MemberState::again(7), join(&record, 9), false);
         assert_eq!(
-            (again.write, again.answer),
-            (None, Some(Answer::Forgot(tag, 7)))
+            (again.write, again.response),
+            (None, Some(Response::StateLost(tag, 7)))
         );
     }
 

@@ -87,23 +87,23 @@ impl Membership {
         heads.filter(|head| next.heads().contains(head))
     }
 
-    /// The next step on the way to `wish`. A witness or a third head is added in one step, and a witness is removed in
+    /// The next step on the way to `desired`. A witness or a third head is added in one step, and a witness is removed in
     /// two: heads that are one step apart rely on the response, or the fence, of the same member. A new member has no
     /// vote before both heads apply the rule with it, so a third head replaces a witness in that step.
-    pub(super) fn step_to(&self, wish: &Self) -> Option<Self> {
-        match (self, wish) {
+    pub(super) fn step_to(&self, desired: &Self) -> Option<Self> {
+        match (self, desired) {
             (
                 Self::TwoHeads(heads) | Self::TwoHeadsAndWitness { heads, .. },
                 Self::ThreeHeads(wanted),
             ) if heads.iter().all(|head| wanted.contains(head))
                 && self.witness().is_none_or(|one| !wanted.contains(&one)) =>
             {
-                Some(wish.clone())
+                Some(desired.clone())
             }
             (Self::TwoHeads(heads), Self::TwoHeadsAndWitness { heads: wanted, .. })
                 if heads == wanted =>
             {
-                Some(wish.clone())
+                Some(desired.clone())
             }
             (Self::TwoHeadsAndWitness { heads, witness }, Self::TwoHeads(wanted))
                 if heads == wanted =>
@@ -113,7 +113,7 @@ impl Membership {
                         heads: *heads,
                         witness: *witness,
                     },
-                    false => wish.clone(),
+                    false => desired.clone(),
                 })
             }
             // There is no way back from here: a head may have continued with the next record.
@@ -150,7 +150,7 @@ pub struct Config {
 
 /// Replacements for votes, with two heads.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct StandIn {
+pub struct VoteSubstitute {
     /// The other head is confirmed to be off, by a fence or an administrator, and has sent no message since.
     pub is_other_fenced: bool,
     /// The own, committed copy names no disk of another head as current.
@@ -228,7 +228,7 @@ impl Config {
     }
 
     /// Whether the promises of these members are enough to own the pool.
-    pub fn may_claim(&self, promised: &BTreeSet<MemberId>, by: StandIn) -> bool {
+    pub fn may_claim(&self, promised: &BTreeSet<MemberId>, by: VoteSubstitute) -> bool {
         if !holds(Rule::PromisesOfAQuorum) {
             return promised.contains(&self.me);
         }
@@ -236,14 +236,14 @@ impl Config {
     }
 
     /// Whether a record is committed once these members have accepted it.
-    pub fn is_committed(&self, accepted: &BTreeSet<MemberId>, by: StandIn) -> bool {
+    pub fn is_committed(&self, accepted: &BTreeSet<MemberId>, by: VoteSubstitute) -> bool {
         if !holds(Rule::CommitByAQuorum) {
             return accepted.contains(&self.me);
         }
         self.is_quorum(accepted, by)
     }
 
-    fn is_quorum(&self, members: &BTreeSet<MemberId>, by: StandIn) -> bool {
+    fn is_quorum(&self, members: &BTreeSet<MemberId>, by: VoteSubstitute) -> bool {
         let count = |all: &[MemberId]| all.iter().filter(|one| members.contains(one)).count();
         let is_replaced = by.is_other_fenced || by.is_sole;
         let stands_alone = members.contains(&self.me) && is_replaced;
@@ -297,13 +297,13 @@ mod tests {
     }
 
     #[test]
-    fn two_heads_need_both_or_a_fence_and_none_counts_against_the_sole() {
+    fn two_heads_need_both_or_a_fence_of_the_stale_one() {
         let config = two_heads();
-        let fence = StandIn {
+        let fence = VoteSubstitute {
             is_other_fenced: true,
-            ..StandIn::default()
+            ..VoteSubstitute::default()
         };
-        let none = StandIn::default();
+        let none = VoteSubstitute::default();
         assert!(config.is_committed(&[A, B].into(), none));
         assert!(!config.is_committed(&[A].into(), none));
         assert!(config.is_committed(&[A].into(), fence));
@@ -313,12 +313,12 @@ mod tests {
     }
 
     #[test]
-    fn one_head_alone_commits_what_it_remembers() {
+    fn single_head_commits_its_stored_record() {
         let config = Config {
             membership: Membership::OneHead(A),
             ..two_heads()
         };
-        let none = StandIn::default();
+        let none = VoteSubstitute::default();
         assert_eq!(config.members(), [A]);
         assert!(config.is_committed(&[A].into(), none));
         assert!(!config.is_committed(&[].into(), none));
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_witness_makes_fences_no_votes() {
+    fn fence_is_no_vote_with_a_witness() {
         let witness = MemberId(9);
         let config = Config {
             membership: Membership::TwoHeadsAndWitness {
@@ -335,16 +335,16 @@ mod tests {
             },
             ..two_heads()
         };
-        let fence = StandIn {
+        let fence = VoteSubstitute {
             is_other_fenced: true,
-            ..StandIn::default()
+            ..VoteSubstitute::default()
         };
         assert!(!config.may_claim(&[A].into(), fence));
-        assert!(config.may_claim(&[A, witness].into(), StandIn::default()));
+        assert!(config.may_claim(&[A, witness].into(), VoteSubstitute::default()));
     }
 
     #[test]
-    fn a_witness_comes_in_one_step_and_goes_in_two() {
+    fn witness_is_added_in_one_step_and_removed_in_two() {
         let (heads, witness) = ([A, B], MemberId(9));
         let two = Membership::TwoHeads(heads);
         let three = Membership::TwoHeadsAndWitness { heads, witness };
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_third_head_comes_in_one_step_also_in_the_place_of_a_witness() {
+    fn third_head_is_added_in_one_step_also_for_a_witness() {
         let (heads, witness, coming) = ([A, B], MemberId(9), MemberId(3));
         let two = Membership::TwoHeads(heads);
         let with_witness = Membership::TwoHeadsAndWitness { heads, witness };
@@ -384,17 +384,17 @@ mod tests {
     }
 
     #[test]
-    fn while_a_witness_leaves_both_rules_count() {
+    fn both_quorums_apply_during_witness_removal() {
         let (heads, witness) = ([A, B], MemberId(9));
         let config = Config {
             membership: Membership::WitnessLeaves { heads, witness },
             ..two_heads()
         };
         let (none, fence) = (
-            StandIn::default(),
-            StandIn {
+            VoteSubstitute::default(),
+            VoteSubstitute {
                 is_other_fenced: true,
-                ..StandIn::default()
+                ..VoteSubstitute::default()
             },
         );
         assert!(config.is_committed(&[A, B].into(), none));
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn the_members_of_a_record_count_and_not_those_of_the_configuration() {
+    fn quorum_uses_recorded_not_configured_members() {
         let config = two_heads();
         let mut record = Record::new(1, Ballot::default(), [DiskId(1)]);
         assert_eq!(config.by(Some(&record)).membership, config.membership);
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_disks_alone_are_current_is_asked_first_for_more() {
+    fn sole_current_head_accepts_an_addition_first() {
         let config = two_heads();
         let ballot = Ballot::default();
         let before = Record::new(1, ballot, [DiskId(2)]);

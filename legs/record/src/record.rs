@@ -57,7 +57,7 @@ pub struct Marks {
 
 impl Marks {
     /// Whether the record names the session that last wrote a leg with this stamp.
-    pub fn know(&self, mark: Session) -> bool {
+    pub fn contains(&self, mark: Session) -> bool {
         mark == self.confirmed || mark == self.possible
     }
 }
@@ -77,7 +77,7 @@ pub struct Roots {
 
 /// The missing data of an excluded disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Lack {
+pub struct MissingData {
     /// As [`Stale::since`].
     pub since: u64,
     /// As [`Stale::newest`].
@@ -106,7 +106,7 @@ impl Stale {
 
     /// Whether the roots of a disk with this stamp belong to this pool. `pool_group`: its newest group.
     pub(super) fn is_own(&self, mark: Session, roots: Roots, pool_group: u64) -> bool {
-        if !self.marks.know(mark) {
+        if !self.marks.contains(mark) {
             return false;
         }
         let possible = pool_group.max(self.newest);
@@ -165,7 +165,7 @@ impl Record {
 
     /// Whether it has room for the life of a new member. The life of a former one stays, because its vote may be in
     /// flight.
-    pub fn takes_a_life_of(&self, member: MemberId) -> bool {
+    pub fn uses_life_of(&self, member: MemberId) -> bool {
         self.lives.len() < LIVES_LEFT_MAX || self.lives.contains_key(&member)
     }
 
@@ -252,15 +252,15 @@ impl Record {
     }
 
     /// Marks a current disk as stale.
-    pub fn drop_disk(&mut self, disk: DiskId, lack: Lack) {
+    pub fn drop_disk(&mut self, disk: DiskId, missing_data: MissingData) {
         let Some(marks) = self.marks(disk) else {
             return;
         };
         self.current.remove(&disk);
         let stale = Stale {
-            since: lack.since,
+            since: missing_data.since,
             marks,
-            newest: lack.newest,
+            newest: missing_data.newest,
             is_written: false,
         };
         self.stale.insert(disk, stale);
@@ -333,7 +333,7 @@ impl Record {
 mod tests {
     use super::*;
 
-    const LACK: Lack = Lack {
+    const MISSING_DATA: MissingData = MissingData {
         since: 30,
         newest: 40,
     };
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn the_epoch_counts_before_the_sequence() {
+    fn epoch_is_compared_before_sequence() {
         let mut later = record();
         later.sequence = 9;
         let mut next = record();
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_are_those_that_the_record_names_or_any() {
+    fn names_head_excludes_witness_and_defaults_to_any() {
         let mut one = record();
         assert!(one.names_head(MemberId(3)));
         let (heads, witness) = ([MemberId(1), MemberId(2)], MemberId(3));
@@ -365,9 +365,9 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_is_in_one_place() {
+    fn disk_is_either_current_or_stale() {
         let mut one = record();
-        one.drop_disk(DiskId(2), LACK);
+        one.drop_disk(DiskId(2), MISSING_DATA);
         assert_eq!(one.current_disks(), [DiskId(1)].into());
         assert!(!one.stale[&DiskId(2)].is_written);
         let roots = Roots {
@@ -382,21 +382,24 @@ mod tests {
         assert!(one.stale.is_empty());
         one.diverge(DiskId(1));
         assert_eq!(one.current_disks(), [DiskId(2)].into());
-        one.drop_disk(DiskId(1), LACK);
+        one.drop_disk(DiskId(1), MISSING_DATA);
         assert!(one.stale.is_empty(), "it was not current");
     }
 
     #[test]
-    fn what_was_given_up_lacks_everything_and_a_current_disk_is_not_given_up() {
+    fn discarded_disk_is_fully_stale_current_disk_is_kept() {
         let mut one = record();
         one.give_up(DiskId(1));
         assert_eq!(one, record());
-        one.drop_disk(DiskId(2), LACK);
+        one.drop_disk(DiskId(2), MISSING_DATA);
         one.give_up(DiskId(2));
         let stale = one.stale[&DiskId(2)];
         assert_eq!((stale.since, stale.is_written), (0, true));
         let before = record().current[&DiskId(2)];
-        assert!(!stale.marks.know(before), "the disk that went is not known");
+        assert!(
+            !stale.marks.contains(before),
+            "the disk that went is not known"
+        );
         one.diverge(DiskId(2));
         one.give_up(DiskId(2));
         assert_eq!((one.stale.len(), one.divergent.len()), (1, 0));
@@ -408,7 +411,7 @@ mod tests {
     fn an_older_image_is_copied_in_full() {
         let returned = |newest| {
             let mut one = record();
-            one.drop_disk(DiskId(2), LACK);
+            one.drop_disk(DiskId(2), MISSING_DATA);
             let roots = Roots {
                 newest,
                 before: newest - 1,
@@ -423,9 +426,9 @@ mod tests {
 
     /// The pool was idle, so its roots are far apart; the last one was in flight to the legs when the owner died.
     #[test]
-    fn one_root_may_be_ahead_however_far_and_no_two() {
+    fn at_most_one_uberblock_may_be_ahead() {
         let mut one = record();
-        one.drop_disk(DiskId(2), LACK);
+        one.drop_disk(DiskId(2), MISSING_DATA);
         let (stale, mark) = (one.stale[&DiskId(2)], one.current[&DiskId(1)]);
         let is_own = |newest, before| stale.is_own(mark, Roots { newest, before }, 41);
         for (newest, before) in [(29, 20), (40, 29), (900, 29), (900, 40)] {

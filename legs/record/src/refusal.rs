@@ -38,11 +38,11 @@ pub enum Refusal {
     /// Too few members respond.
     NoQuorum {
         /// The members that responded.
-        heard: BTreeSet<MemberId>,
+        received: BTreeSet<MemberId>,
     },
     /// Two heads: the other one may have continued alone. A message of it is needed, or an administrator's confirmation
     /// that it has nothing newer.
-    OtherHeadUnheard {
+    OtherHeadUnresponsive {
         /// The other head.
         head: MemberId,
         /// The contents of the own copy.

@@ -17,15 +17,15 @@ pub(super) enum Rule {
     /// One epoch is promised to one candidate.
     OneCandidateForEachEpoch,
     /// A member writes before it responds.
-    MembersWriteBeforeTheyAnswer,
+    MembersWriteBeforeResponse,
     /// A lender refuses older epochs.
     LendersRefuseOlderEpochs,
     /// A lender's epoch outlives its restart.
-    LendersKeepTheirEpoch,
+    LendersStoreEpoch,
     /// A lender completes the I/O of one session before it admits the next.
     LendersDrain,
     /// A lender accepts I/O of the admitted session only.
-    LendersTakeOneSession,
+    LendersAdmitOneSession,
     /// A session is resumed only with the same incarnation of the lender.
     SameIncarnation,
     /// The error of a leg is withheld until its exclusion is committed.
@@ -33,7 +33,7 @@ pub(super) enum Rule {
     /// A read that failed is no failure of the leg.
     ReadErrorsFailNoLeg,
     /// The last leg is used again only if no write or flush of it failed.
-    LegsThatLackStayFailed,
+    StaleLegsStayFailed,
     /// A failed leg returns only through a resilver.
     FailedLegsStayOut,
     /// The remaining legs after an exclusion are readable.
@@ -81,11 +81,11 @@ pub(super) enum Rule {
     /// A change of members is committed by the rules before and after it, and accepted by both heads.
     ChangesNeedBothHeads,
     /// A member that joins begins another life.
-    JoiningBeginsALife,
+    JoiningStartsNewLife,
     /// The life of a former witness never counts again.
     LivesAreUsedOnce,
     /// A life that a member reported before a record named a later one does not count.
-    LivesAreToldAnew,
+    LivesAreAnnouncedAgain,
     /// The own member accepts a change of members last.
     ChangesBeginElsewhere,
     /// A witness leaves in two steps.
@@ -93,11 +93,11 @@ pub(super) enum Rule {
     /// The second step follows when both heads have accepted the first one.
     LeavingIsAgreed,
     /// Two heads: a fence replaces a vote until its victim sends a message.
-    FenceEndsWhenHeard,
+    FenceExpiresOnContact,
     /// Two heads: after a boot the own copy is not enough.
     UnsureAfterBoot,
     /// Two heads: responses to an earlier boot do not count.
-    AnswersOfThisBoot,
+    ResponsesOfThisBoot,
     /// Two heads: a frozen head may have been considered off: state that it received before does not count.
     FreezesAreNoticed,
     /// Two heads: the own copy counts if it is committed.

@@ -35,7 +35,7 @@ pub(crate) fn connect(
     let mut stream = TcpStream::connect_timeout(&address, wait).map_err(unreachable)?;
     prepare(&stream, wait).map_err(unreachable)?;
     let agreed = match &settings.tls {
-        None => greet(&mut stream)
+        None => exchange_hello(&mut stream)
             .and_then(|()| go(&mut stream, export, settings.only_looks))
             .map(|bytes| (None, bytes)),
         Some(tls) => {
@@ -61,9 +61,9 @@ fn agree_encrypted(
     tls: Arc<ClientConfig>,
 ) -> Result<(ClientConnection, u64), LegError> {
     let broken = |error: rustls::Error| LegError::Unreachable(error.to_string());
-    greet(stream)?;
-    ask(stream, option::STARTTLS, &[])?;
-    match option_answer(stream, option::STARTTLS)? {
+    exchange_hello(stream)?;
+    send_option(stream, option::STARTTLS, &[])?;
+    match option_response(stream, option::STARTTLS)? {
         (option_reply::ACK, _) => {}
         (_, why) => {
             let why = String::from_utf8_lossy(&why).into_owned();
@@ -101,7 +101,7 @@ fn prepare(stream: &TcpStream, wait: Duration) -> io::Result<()> {
 ///
 /// The peer refuses, or does not support durable writes. Its messages are bounded.
 pub fn agree(stream: &mut (impl Read + Write), export: &str) -> Result<u64, LegError> {
-    greet(stream)?;
+    exchange_hello(stream)?;
     go(stream, export, false)
 }
 
@@ -115,7 +115,7 @@ fn unreachable(error: io::Error) -> LegError {
     })
 }
 
-fn greet(stream: &mut (impl Read + Write)) -> Result<(), LegError> {
+fn exchange_hello(stream: &mut (impl Read + Write)) -> Result<(), LegError> {
     let mut greeting = [0; 18];
     stream.read_exact(&mut greeting).map_err(unreachable)?;
     let magics = [INIT_MAGIC.to_be_bytes(), OPTION_MAGIC.to_be_bytes()].concat();
@@ -128,7 +128,7 @@ fn greet(stream: &mut (impl Read + Write)) -> Result<(), LegError> {
     stream.write_all(&flags).map_err(unreachable)
 }
 
-fn ask(stream: &mut impl Write, option: u32, data: &[u8]) -> Result<(), LegError> {
+fn send_option(stream: &mut impl Write, option: u32, data: &[u8]) -> Result<(), LegError> {
     let mut said = OPTION_MAGIC.to_be_bytes().to_vec();
     said.extend(option.to_be_bytes());
     said.extend((data.len() as u32).to_be_bytes());
@@ -141,10 +141,10 @@ fn go(stream: &mut (impl Read + Write), export: &str, only_looks: bool) -> Resul
     let mut data = (export.len() as u32).to_be_bytes().to_vec();
     data.extend(export.as_bytes());
     data.extend([0, 0]);
-    ask(stream, option::GO, &data)?;
+    send_option(stream, option::GO, &data)?;
     let mut found = None;
     for _ in 0..REPLIES_MAX {
-        let (kind, body) = option_answer(stream, option::GO)?;
+        let (kind, body) = option_response(stream, option::GO)?;
         match kind {
             option_reply::ACK => {
                 return found.ok_or(LegError::Protocol("an export without a size"));
@@ -163,7 +163,7 @@ fn go(stream: &mut (impl Read + Write), export: &str, only_looks: bool) -> Resul
     Err(LegError::Protocol("too many replies to one option"))
 }
 
-fn option_answer(stream: &mut impl Read, option: u32) -> Result<(u32, Vec<u8>), LegError> {
+fn option_response(stream: &mut impl Read, option: u32) -> Result<(u32, Vec<u8>), LegError> {
     let mut head = [0; 20];
     stream.read_exact(&mut head).map_err(unreachable)?;
     let number = |at: usize| u32::from_be_bytes(head[at..at + 4].try_into().expect("four bytes"));

@@ -22,11 +22,11 @@ const OPERATIONS_MAX: usize = 4096;
 /// Bytes of operations under way.
 const BYTES_MAX: u64 = 256 << 20;
 /// Checks of the clock per deadline.
-const LOOKS_PER_DEADLINE: u32 = 16;
+const CHECKS_PER_DEADLINE: u32 = 16;
 /// As many times its silence a leg has as deadline, at least: how often the clock is looked at follows from the shorter.
 const SILENCES_PER_DEADLINE: u32 = 4;
 /// A check of the clock that is late by this was stopped, with the whole process or host.
-const STANDSTILL_MIN: Duration = Duration::from_secs(1);
+const STALL_MIN: Duration = Duration::from_secs(1);
 /// Received by one system call.
 const RECEIVE_BYTES: usize = 256 << 10;
 
@@ -70,7 +70,7 @@ pub enum Event {
     Failed(LegError),
 }
 
-type Tell = dyn Fn(Event) + Send + Sync;
+type OnEvent = dyn Fn(Event) + Send + Sync;
 
 struct Pending {
     operation: Operation,
@@ -118,14 +118,14 @@ struct Inner {
     wake: Condvar,
     /// The holder sends; a request that the socket did not accept completely is left in it.
     sending: Mutex<Option<Sending>>,
-    tell: Box<Tell>,
+    notify: Box<OnEvent>,
 }
 
 /// A leg over NBD. Dropping it closes it and fails all pending operations.
 pub struct NbdLeg(Arc<Inner>);
 
 impl NbdLeg {
-    /// Connects to a disk that a lender granted. `tell` receives the events of the leg.
+    /// Connects to a disk that a lender granted. `notify` receives the events of the leg.
     ///
     /// # Errors
     ///
@@ -134,7 +134,7 @@ impl NbdLeg {
         disk: leg_record::DiskId,
         access: &Access,
         settings: Settings,
-        tell: impl Fn(Event) + Send + Sync + 'static,
+        notify: impl Fn(Event) + Send + Sync + 'static,
     ) -> Result<Self, LegError> {
         let (reached, bytes) = reach(access, &settings)?;
         let state = State {
@@ -160,7 +160,7 @@ impl NbdLeg {
             state: Mutex::new(state),
             wake: Condvar::new(),
             sending: Mutex::default(),
-            tell: Box::new(tell),
+            notify: Box::new(notify),
         });
         let leg = Self(Arc::clone(&inner));
         let sender = Arc::clone(&inner);
@@ -172,7 +172,7 @@ impl NbdLeg {
     }
 
     /// Resumes with another session, which the lender admitted after it had ended all I/O of the former one. Blocks
-    /// until it is connected; must not be called by `tell`.
+    /// until it is connected; must not be called by `notify`.
     ///
     /// # Errors
     ///
@@ -445,7 +445,7 @@ impl Inner {
             let since = Instant::now();
             state.link = Link::Down { since };
         }
-        (self.tell)(Event::Lost);
+        (self.notify)(Event::Lost);
     }
 
     fn fail_if(&self, generation: u64, error: LegError) {
@@ -470,7 +470,7 @@ impl Inner {
             std::mem::take(&mut state.pending)
         };
         self.wake.notify_all();
-        (self.tell)(Event::Failed(error.clone()));
+        (self.notify)(Event::Failed(error.clone()));
         for pending in pending.into_values() {
             (pending.done)(Err(error.clone()));
         }
@@ -482,7 +482,7 @@ impl Inner {
             .settings
             .deadline
             .min(self.settings.silence * SILENCES_PER_DEADLINE);
-        let pause = shortest / LOOKS_PER_DEADLINE;
+        let pause = shortest / CHECKS_PER_DEADLINE;
         loop {
             let is_overdue = {
                 let state = self.lock();
@@ -492,8 +492,8 @@ impl Inner {
                 if matches!(state.link, Link::Failed(_)) {
                     return;
                 }
-                if began.elapsed() > pause + STANDSTILL_MIN {
-                    state.begin_times_anew();
+                if began.elapsed() > pause + STALL_MIN {
+                    state.restart_timers();
                     continue;
                 }
                 let is_overdue = state.is_overdue(self.settings.deadline);
@@ -504,13 +504,13 @@ impl Inner {
             };
             match is_overdue {
                 true => self.fail(LegError::Deadline),
-                false => self.look_for_life(),
+                false => self.check_liveness(),
             }
         }
     }
 
     /// No data arrived for a while: probes whether the lender is alive.
-    fn look_for_life(&self) {
+    fn check_liveness(&self) {
         let (generation, addresses) = {
             let state = self.lock();
             (state.generation, state.addresses.clone())
@@ -570,7 +570,7 @@ impl State {
     }
 
     /// This process was stopped, including its receiving thread: no reply is late yet.
-    fn begin_times_anew(&mut self) {
+    fn restart_timers(&mut self) {
         let now = Instant::now();
         self.heard = now;
         for pending in self.pending.values_mut() {

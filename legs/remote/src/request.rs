@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_reply_is_refused() {
+    fn malformed_reply_is_refused() {
         let mut bytes = *b"\x67\x44\x66\x98\0\0\0\x05\0\0\0\0\0\0\0\x09";
         let reply = Reply {
             errno: 5,

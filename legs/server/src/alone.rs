@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use certificates::Identity;
 use control::{Failure, FailureKind};
-use leg_record::{Answer, Config, DiskId, MemberId, Record, Request, Tag};
+use leg_record::{Config, DiskId, MemberId, Record, Request, Response, Tag};
 use legs_config::{Kind, LegsFile};
 use members::limits::SILENT_AT_WITNESS;
-use members::{Exchange, Heard, LinkState, Liveness, Message, Peer};
+use members::{Exchange, LinkState, Liveness, Message, Peer, Received};
 use rendering::Printer;
 use serde::Serialize;
 
@@ -25,11 +25,11 @@ const WAIT: Duration = Duration::from_secs(4);
 
 /// The pools that this head may start.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-struct MayStart {
+struct StartablePools {
     pools: Vec<String>,
 }
 
-impl fmt::Display for MayStart {
+impl fmt::Display for StartablePools {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
@@ -70,7 +70,7 @@ pub(crate) fn run(config: &Path, out: Printer) -> Result<(), Failure> {
              `corosync-cmapctl -s quorum.cancel_wait_for_all u8 1`",
         )
     })?;
-    let may = MayStart { pools };
+    let may = StartablePools { pools };
     out.either(&may, || may.to_string())
 }
 
@@ -98,14 +98,14 @@ fn request(file: &LegsFile, identity: &Identity, witness: MemberId) -> Result<Re
         open.retain(|read| !responses.records.contains_key(read));
         let reads = open.iter();
         reads
-            .map(|(member, pool)| (*member, *pool, Message::Ask(Request::Read(tag))))
+            .map(|(member, pool)| (*member, *pool, Message::Request(Request::Read(tag))))
             .collect()
     };
     exchange.run(until, &mut responses, requests, Responses::take);
     // Last, so that it is fresh; and a witness of an earlier release disconnects.
     let requests = |responses: &Responses| match responses.liveness {
         Some(_) => Vec::new(),
-        None => vec![(witness, 0, Message::AskLiveness)],
+        None => vec![(witness, 0, Message::RequestLiveness)],
     };
     exchange.run(until, &mut responses, requests, Responses::take);
     responses.lost = match exchange.states().remove(&witness) {
@@ -117,13 +117,13 @@ fn request(file: &LegsFile, identity: &Identity, witness: MemberId) -> Result<Re
 }
 
 impl Responses {
-    fn take(&mut self, heard: Heard) {
-        let key = (heard.from, heard.envelope.pool);
-        match heard.envelope.message {
-            Message::Tell(Answer::Known(_, memory)) => {
+    fn take(&mut self, received: Received) {
+        let key = (received.from, received.envelope.pool);
+        match received.envelope.message {
+            Message::Response(Response::Known(_, memory)) => {
                 self.records.insert(key, memory.accepted);
             }
-            Message::Tell(_) | Message::Silent(_) => {
+            Message::Response(_) | Message::Silent(_) => {
                 self.records.insert(key, None);
             }
             Message::Liveness(liveness) => self.liveness = Some(liveness),
@@ -210,7 +210,7 @@ fn is_openable(config: &Config, record: &Record) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use leg_record::{Ballot, Lack};
+    use leg_record::{Ballot, MissingData};
 
     const ME: MemberId = MemberId(1);
     const OTHER: MemberId = MemberId(2);
@@ -238,23 +238,23 @@ mod tests {
     fn record(epoch: u64, current: &[u64]) -> Record {
         let ballot = Ballot { epoch, nonce: 1 };
         let mut record = Record::new(POOL, ballot, [DiskId(11), DiskId(22)]);
-        let lack = Lack {
+        let missing_data = MissingData {
             since: 30,
             newest: 30,
         };
         for disk in [11, 22].iter().filter(|disk| !current.contains(disk)) {
-            record.drop_disk(DiskId(*disk), lack);
+            record.drop_disk(DiskId(*disk), missing_data);
         }
         record
     }
 
     fn responses(own: Option<Record>, other: Option<Record>, other_s: Option<u64>) -> Responses {
-        let heard = other_s.map(|seconds| (OTHER, seconds * 1000));
+        let received = other_s.map(|seconds| (OTHER, seconds * 1000));
         Responses {
             records: [((ME, POOL), own), ((WITNESS, POOL), other)].into(),
             liveness: Some(Liveness {
                 observed_ms: 60_000,
-                silent_ms: heard.into_iter().chain([(ME, 100)]).collect(),
+                silent_ms: received.into_iter().chain([(ME, 100)]).collect(),
             }),
             lost: None,
         }
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_starts_alone_if_the_other_is_silent_and_its_own_legs_are_current() {
+    fn head_starts_alone_if_peer_is_silent_and_legs_current() {
         let both = record(3, &[11, 22]);
         for other_s in [None, Some(15), Some(600)] {
             let responses = responses(Some(both.clone()), Some(both.clone()), other_s);
@@ -275,14 +275,14 @@ mod tests {
     }
 
     #[test]
-    fn a_head_whose_peer_is_alive_waits() {
+    fn head_with_live_peer_waits() {
         let both = record(3, &[11, 22]);
         let responses = responses(Some(both.clone()), Some(both), Some(14));
         assert!(why(&responses).contains("b is alive"));
     }
 
     #[test]
-    fn a_head_waits_for_a_witness_that_is_lost_that_is_older_or_that_just_started() {
+    fn head_waits_for_lost_older_or_restarted_witness() {
         let both = record(3, &[11, 22]);
         let mut responses = responses(Some(both.clone()), Some(both), None);
         responses.liveness.as_mut().expect("there").observed_ms = 14_999;
@@ -295,7 +295,7 @@ mod tests {
 
     /// Whoever has the newer record: this head was off while the other one wrote, or the witness was.
     #[test]
-    fn a_head_whose_legs_are_stale_by_the_newest_record_waits() {
+    fn head_with_legs_stale_by_newest_record_waits() {
         let (old, new) = (record(3, &[11, 22]), record(4, &[22]));
         for (own, other) in [(&old, &new), (&new, &old)] {
             let responses = responses(Some(own.clone()), Some(other.clone()), None);
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_or_a_witness_that_lost_its_record_is_no_member() {
+    fn head_or_witness_without_record_is_no_member() {
         let both = record(3, &[11, 22]);
         let unknown = why(&responses(Some(both.clone()), None, None));
         assert!(unknown.contains("the witness has no record of tank"));

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_made_once_and_none_is_made_beside_another() {
+    fn key_is_created_once_and_never_next_to_another() {
         let root = tempfile::tempdir().expect("folder");
         let folder = root.path().join("legs");
         let one = load_or_make(&folder).expect("made").fingerprint();

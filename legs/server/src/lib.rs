@@ -10,8 +10,8 @@ mod alone;
 pub mod arguments;
 mod files;
 mod identity;
+mod inspect;
 mod listen;
-mod look;
 
 pub use files::{HostFiles, files};
 
@@ -25,11 +25,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use control::{Failure, FailureKind};
-use leg_record::{DiskId, LenderAnswer, MemberId, Membership};
+use leg_record::{DiskId, LenderResponse, MemberId, Membership};
 use legs_config::{Kind, LegsFile};
 use lender::{Lender, Settings};
 use members::{
-    Envelope, Friend, Lent, Looked, Member, Message, PoolState, ReadmitError, Server, Word,
+    AllowedMember, Envelope, Inspection, Lent, Member, Message, PoolState, Readmission,
+    ReadmitError, Server,
 };
 use rendering::Printer;
 use serde::Serialize;
@@ -92,7 +93,7 @@ pub fn run(command: &LegServerCommand, state_dir: &Path, out: Printer) -> Result
                 .advise("`systemctl restart bulkhead-leg-server` starts it")),
             }
         }
-        Some(LegServerVerb::Look { disks }) => look::run(disks, out),
+        Some(LegServerVerb::Look { disks }) => inspect::run(disks, out),
         Some(LegServerVerb::MayStartAlone { config }) => alone::run(config, out),
         Some(LegServerVerb::Readmit(args)) => readmit(args, state_dir, out),
         None => serve(command, state_dir),
@@ -101,7 +102,7 @@ pub fn run(command: &LegServerCommand, state_dir: &Path, out: Printer) -> Result
 
 /// Members of a pool, by their numbers.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-struct Remembering {
+struct PoolMembers {
     pool: u64,
     /// Empty if the record does not name its members: then those in legs.toml count.
     heads: Vec<u64>,
@@ -110,7 +111,7 @@ struct Remembering {
     disks: Vec<u64>,
 }
 
-impl fmt::Display for Remembering {
+impl fmt::Display for PoolMembers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             pool,
@@ -134,14 +135,14 @@ impl fmt::Display for Remembering {
 
 /// By the records that this head accepted. Unreadable files are skipped. A file is replaced as a whole, so no lock is
 /// needed.
-fn remembering(folder: &Path) -> io::Result<Vec<Remembering>> {
+fn remembering(folder: &Path) -> io::Result<Vec<PoolMembers>> {
     let pools = members::pools_in(folder)?.into_iter();
     let found = pools.filter_map(|pool| {
         let bytes = std::fs::read(leg_memory::path_of(folder, pool)).ok()?;
-        let record = leg_record::decode_memory(&bytes).ok()?.accepted?;
+        let record = leg_record::decode_state(&bytes).ok()?.accepted?;
         let members = record.members.as_ref();
         let heads = members.map(|members| members.heads()).unwrap_or_default();
-        Some(Remembering {
+        Some(PoolMembers {
             pool,
             heads: heads.iter().map(|head| head.0).collect(),
             witness: members.and_then(Membership::witness).map(|one| one.0),
@@ -164,7 +165,7 @@ fn readmit(args: &ReadmitArgs, state_dir: &Path, out: Printer) -> Result<(), Fai
              confirm POOL --forget-legs --missing-devices-are-not-newer` makes the pool one of a single head",
         ));
     }
-    let word = Word {
+    let word = Readmission {
         life: random()?.max(1),
         is_replaced: args.replaced,
     };
@@ -175,7 +176,7 @@ fn readmit(args: &ReadmitArgs, state_dir: &Path, out: Printer) -> Result<(), Fai
     )))?;
     members::readmit(&folder, args.pool, word).map_err(|error| {
         let kind = match error {
-            ReadmitError::Remembers(_) | ReadmitError::Waits(_) => FailureKind::Exists,
+            ReadmitError::HasRecord(_) | ReadmitError::Waits(_) => FailureKind::Exists,
             ReadmitError::Unknown(_) => FailureKind::NotFound,
             ReadmitError::System(..) | ReadmitError::Store(..) => FailureKind::Failed,
         };
@@ -189,7 +190,7 @@ fn readmit(args: &ReadmitArgs, state_dir: &Path, out: Printer) -> Result<(), Fai
 }
 
 fn serve(command: &LegServerCommand, state_dir: &Path) -> Result<(), Failure> {
-    output::never_wait_for_the_log();
+    output::set_log_nonblocking();
     output::start_log(output::Style::default());
     let (file, text) = identity::config(&command.config)?;
     let file = Arc::new(file);
@@ -215,7 +216,7 @@ fn serve(command: &LegServerCommand, state_dir: &Path) -> Result<(), Failure> {
     let member = Arc::new(member);
     let listener = Listener::start(&file, &identity, &member, &folder, boot)
         .map_err(Failure::of("listen to the other head"))?;
-    let server = answer(&file, &identity, Arc::clone(&member), lender, &listener)?;
+    let server = response(&file, &identity, Arc::clone(&member), lender, &listener)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .max_blocking_threads(BLOCKING_THREADS_MAX)
         .enable_all()
@@ -308,25 +309,25 @@ fn lend(
 /// Opens all disks, each on its own thread.
 fn open_disks(file: &LegsFile, lender: &Arc<Lender>) {
     let until = Instant::now() + OPEN_WAIT;
-    let (tell, told) = std::sync::mpsc::channel::<()>();
+    let (notify, reported) = std::sync::mpsc::channel::<()>();
     for leg in file.own_legs() {
-        let (lender, disk, tell) = (Arc::clone(lender), DiskId(leg.disk), tell.clone());
+        let (lender, disk, notify) = (Arc::clone(lender), DiskId(leg.disk), notify.clone());
         let thread = std::thread::Builder::new().name("leg-open".into());
         let opening = thread.spawn(move || {
             lender.open_ahead(disk);
-            drop(tell);
+            drop(notify);
         });
         if let Err(error) = opening {
             tracing::warn!(leg = disk.0, %error, "a disk is opened when it is claimed");
         }
     }
-    drop(tell);
+    drop(notify);
     // Returns when each thread has ended: no value is ever sent.
-    let _ = told.recv_timeout(until.saturating_duration_since(Instant::now()));
+    let _ = reported.recv_timeout(until.saturating_duration_since(Instant::now()));
 }
 
 /// Serves all heads including this one: its pool servers use messages, too.
-fn answer(
+fn response(
     file: &LegsFile,
     identity: &certificates::Identity,
     member: Arc<Member>,
@@ -335,7 +336,7 @@ fn answer(
 ) -> Result<Arc<Server>, Failure> {
     // A witness sends no requests. With a stolen key of it, no disk can be claimed and no record written.
     let heads = file.members.values().filter(|one| one.kind == Kind::Head);
-    let friends = heads.map(|one| Friend {
+    let friends = heads.map(|one| AllowedMember {
         member: MemberId(one.number),
         fingerprint: one.fingerprint,
     });
@@ -347,35 +348,35 @@ fn answer(
         .map(|pool| (pool.guid, file.digest(pool.guid)))
         .collect();
     let lend = move |from: MemberId, question: &Envelope| match question.message {
-        Message::AskConfiguration => {
+        Message::RequestConfiguration => {
             let digest = digests.get(&question.pool).copied().flatten();
             Some(Message::Configuration(digest))
         }
-        Message::AskLender(disk, request) => {
-            let grant = lender.answer(disk, request, from, from == me)?;
-            let (pool, answer, denial) = (question.pool, grant.answer, grant.denial);
+        Message::LenderRequest(disk, request) => {
+            let grant = lender.response(disk, request, from, from == me)?;
+            let (pool, response, denial) = (question.pool, grant.response, grant.denial);
             tracing::debug!(
                 pool,
                 leg = disk.0,
                 member = from.0,
-                ?answer,
+                ?response,
                 ?denial,
                 "a request to the lender"
             );
-            let export = match grant.answer {
-                LenderAnswer::Admitted(..) => grant.export.unwrap_or_else(|| "own".into()),
-                LenderAnswer::Begun(_) | LenderAnswer::Refused(_) => String::new(),
+            let export = match grant.response {
+                LenderResponse::Admitted(..) => grant.export.unwrap_or_else(|| "own".into()),
+                LenderResponse::Begun(_) | LenderResponse::Refused(_) => String::new(),
             };
             Some(Message::Lent(Lent {
                 disk,
-                answer: grant.answer,
+                response: grant.response,
                 export,
                 denial: grant.denial,
             }))
         }
-        Message::LookAt(disk) => {
-            let look = lender.look(disk);
-            let (holder, enforced) = (look.holder, look.enforced);
+        Message::Inspect(disk) => {
+            let inspect = lender.inspect(disk);
+            let (holder, enforced) = (inspect.holder, inspect.enforced);
             tracing::trace!(
                 leg = disk.0,
                 member = from.0,
@@ -383,22 +384,22 @@ fn answer(
                 ?enforced,
                 "the state of a leg"
             );
-            Some(Message::Looked(Looked {
+            Some(Message::Inspection(Inspection {
                 disk,
-                holder: look.holder,
-                enforced: look.enforced,
+                holder: inspect.holder,
+                enforced: inspect.enforced,
                 pool: remembers.pool_of(disk),
-                contents: look.contents,
+                contents: inspect.contents,
             }))
         }
         _ => None,
     };
-    let heard = move |from: MemberId, envelope: &members::Envelope| {
+    let received = move |from: MemberId, envelope: &members::Envelope| {
         if from != me {
             listener.note(from, envelope.boot);
         }
     };
-    Server::with_lender(member, identity, friends.collect(), heard, lend)
+    Server::with_lender(member, identity, friends.collect(), received, lend)
         .map_err(identity::unusable)
 }
 
@@ -430,22 +431,22 @@ fn summary(member: &Member) -> String {
 mod tests {
     use super::*;
     use leg_memory::Store;
-    use leg_record::{Ballot, Memory, Record};
+    use leg_record::{Ballot, MemberState, Record};
 
     #[test]
-    fn who_remembers_is_read_from_the_records_that_this_head_accepted() {
+    fn members_are_read_from_accepted_records() {
         let folder = tempfile::tempdir().expect("a folder");
         let (heads, witness) = ([MemberId(1), MemberId(2)], MemberId(3));
         let three = Membership::TwoHeadsAndWitness { heads, witness };
         for (pool, members) in [(7, None), (8, Some(three))] {
             let mut record = Record::new(pool, Ballot::default(), [DiskId(1)]);
             record.members = members;
-            drop(Store::create(folder.path(), pool, Memory::new(record)).expect("made"));
+            drop(Store::create(folder.path(), pool, MemberState::new(record)).expect("made"));
         }
         std::fs::write(leg_memory::path_of(folder.path(), 9), "damaged").expect("written");
         let found = remembering(folder.path()).expect("readable");
         assert_eq!(found[0].disks, [1]);
-        let told: String = found.iter().map(ToString::to_string).collect();
-        assert_eq!(told, "7: as in legs.toml\n8: head 1 head 2 witness 3\n");
+        let reported: String = found.iter().map(ToString::to_string).collect();
+        assert_eq!(reported, "7: as in legs.toml\n8: head 1 head 2 witness 3\n");
     }
 }

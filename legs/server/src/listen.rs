@@ -11,19 +11,19 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use certificates::Identity;
-use leg_memory::{Awake, Heart, Processes, Signs};
-use leg_record::{Answer, MemberId, Membership, Memory, Request, Tag};
+use leg_memory::{Awake, ContactCounter, Heart, Processes};
+use leg_record::{MemberId, MemberState, Membership, Request, Response, Tag};
 use legs_config::LegsFile;
-use members::{Heard, Links, Member, Message, Peer};
+use members::{Links, Member, Message, Peer, Received};
 
 /// Interval of the beats, and of requests for pools without a response.
-const ASK_INTERVAL: Duration = Duration::from_millis(200);
+const REQUEST_INTERVAL: Duration = Duration::from_millis(200);
 /// Pools with a response that are requested again in each interval.
 const AGAIN_MAX: usize = 16;
 
 /// Notes messages of heads that share a pool with this one.
 pub(crate) struct Listener {
-    signs: Signs,
+    signs: ContactCounter,
     processes: Mutex<Processes>,
     member: Arc<Member>,
     configured: Membership,
@@ -41,7 +41,7 @@ impl Listener {
         let me = file.me();
         let configured = file.membership();
         let listener = Arc::new(Self {
-            signs: Signs::open(folder)?,
+            signs: ContactCounter::open(folder)?,
             processes: Mutex::default(),
             member: Arc::clone(member),
             configured: configured.clone(),
@@ -62,7 +62,7 @@ impl Listener {
             })
             .collect();
         let pools = file.pools.values().map(|pool| (pool.guid, None));
-        let ear = Arc::new(Ear {
+        let ear = Arc::new(PeerState {
             me,
             folder: folder.to_owned(),
             boot,
@@ -74,19 +74,19 @@ impl Listener {
             }),
         });
         let heart = Heart::begin(folder)?;
-        let hear = {
+        let receive = {
             let (ear, listener) = (Arc::clone(&ear), Arc::clone(&listener));
-            move |heard: Heard| {
-                if Some(heard.from) == witness {
+            move |received: Received| {
+                if Some(received.from) == witness {
                     return;
                 }
-                listener.note(heard.from, heard.envelope.boot);
-                ear.hear(heard);
+                listener.note(received.from, received.envelope.boot);
+                ear.receive(received);
             }
         };
-        let links = Links::start(me, boot, identity, peers, hear)?;
+        let links = Links::start(me, boot, identity, peers, receive)?;
         let thread = std::thread::Builder::new().name("leg-listen".into());
-        thread.spawn(move || ask(&links, &ear, heart))?;
+        thread.spawn(move || send_request(&links, &ear, heart))?;
         Ok(listener)
     }
 
@@ -99,13 +99,13 @@ impl Listener {
         if self.pools.iter().any(is_head) {
             // Noted before a second thread can see the process as known.
             let mut processes = self.processes.lock().expect("no holder panics");
-            self.signs.note(processes.hear(from, boot));
+            self.signs.note(processes.receive(from, boot));
         }
     }
 }
 
 /// State that the other head sent, by pool.
-struct Ear {
+struct PeerState {
     me: MemberId,
     folder: PathBuf,
     boot: u64,
@@ -117,17 +117,17 @@ struct Ear {
 struct State {
     /// Responses to requests with another number predate a freeze.
     number: u32,
-    pools: BTreeMap<u64, Option<Memory>>,
+    pools: BTreeMap<u64, Option<MemberState>>,
 }
 
-impl Ear {
+impl PeerState {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no holder panics")
     }
 
-    fn hear(&self, heard: Heard) {
-        let (from, pool) = (heard.from, heard.envelope.pool);
-        let Message::Tell(Answer::Known(tag, memory)) = heard.envelope.message else {
+    fn receive(&self, received: Received) {
+        let (from, pool) = (received.from, received.envelope.pool);
+        let Message::Response(Response::Known(tag, memory)) = received.envelope.message else {
             return;
         };
         let mut state = self.state();
@@ -160,7 +160,7 @@ impl Ear {
             term,
             "the other head has a new record"
         );
-        match leg_memory::note_heard(&self.folder, pool, boot, &memory) {
+        match leg_memory::note_received(&self.folder, pool, boot, &memory) {
             Ok(()) => {
                 if is_first {
                     tracing::info!(pool, "the other head sent its record");
@@ -181,7 +181,7 @@ impl Ear {
         let mut is_done = true;
         for (pool, known) in &mut state.pools {
             *known = None;
-            if let Err(error) = leg_memory::forget_heard(&self.folder, *pool) {
+            if let Err(error) = leg_memory::discard_received(&self.folder, *pool) {
                 tracing::error!(pool, %error, "the stored record of the other head cannot be removed");
                 is_done = false;
             }
@@ -209,21 +209,24 @@ impl Ear {
             Some(((head, *pool), known))
         });
         let (known, unknown): (Vec<_>, Vec<_>) = pools.partition(|(_, known)| known.is_some());
-        let mut due: Vec<_> = unknown.into_iter().map(|(asked, _)| asked).collect();
+        let mut due: Vec<_> = unknown
+            .into_iter()
+            .map(|(requested, _)| requested)
+            .collect();
         let first = *turn % known.len().max(1);
         let again = known
             .iter()
             .cycle()
             .skip(first)
             .take(known.len().min(AGAIN_MAX));
-        due.extend(again.map(|(asked, _)| *asked));
+        due.extend(again.map(|(requested, _)| *requested));
         *turn = first + AGAIN_MAX;
         (state.number, due)
     }
 }
 
 /// Runs forever, so that the connection stays open, and pools that are created later are requested, too.
-fn ask(links: &Links, ear: &Ear, mut heart: Heart) {
+fn send_request(links: &Links, ear: &PeerState, mut heart: Heart) {
     let boot = ear.boot;
     let mut awake = Awake::new();
     let (mut turn, mut is_frozen) = (0, false);
@@ -246,8 +249,8 @@ fn ask(links: &Links, ear: &Ear, mut heart: Heart) {
         let (number, pools) = ear.due(&mut turn);
         for (head, pool) in pools {
             let tag = Tag { boot, number };
-            links.say(head, pool, Message::Ask(Request::Read(tag)));
+            links.send(head, pool, Message::Request(Request::Read(tag)));
         }
-        std::thread::sleep(ASK_INTERVAL);
+        std::thread::sleep(REQUEST_INTERVAL);
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use members::{Member, PoolState, Server, Silence, Word};
+use members::{Member, PoolState, Readmission, Server, Silence};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixListener;
@@ -17,11 +17,11 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 /// Concurrent requests; further ones are queued.
-const ASKED_AT_ONCE_MAX: usize = 4;
+const CONCURRENT_REQUESTS_MAX: usize = 4;
 /// Longest request, in bytes.
 const REQUEST_BYTES_MAX: u64 = 256;
 /// Longest response, in bytes: a line for each stored pool.
-const ANSWER_BYTES_MAX: u64 = 1 << 20;
+const REPLY_BYTES_MAX: u64 = 1 << 20;
 /// Time-out of a request with its response.
 const WAIT: Duration = Duration::from_secs(5);
 
@@ -34,7 +34,7 @@ enum Request {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Answer {
+enum Response {
     Status(Status),
     Readmitted,
     Refused(String),
@@ -102,7 +102,7 @@ fn reason(pool: u64, why: Silence) -> String {
             "its record is sent by the head that serves it, once both heads reach each other and this witness".to_owned()
         }
         Silence::Members => why.meaning().to_owned(),
-        Silence::Unkept => {
+        Silence::NotStored => {
             "a change could not be written; see the log, mend the disk or make room on it, then restart the witness"
                 .to_owned()
         }
@@ -112,7 +112,7 @@ fn reason(pool: u64, why: Silence) -> String {
 fn look(member: &Member, server: &Server) -> Status {
     let pools = member.states().into_iter().map(|(number, state)| {
         let (version, silent) = match state {
-            PoolState::Remembers(version) => (version, None),
+            PoolState::HasRecord(version) => (version, None),
             PoolState::Lost => (None, Some(reason(number, Silence::Lost))),
             PoolState::Silent(why) => (None, Some(reason(number, why))),
         };
@@ -155,7 +155,7 @@ pub fn open(path: &Path) -> anyhow::Result<UnixListener> {
 
 /// Handles requests forever.
 pub async fn serve(listener: UnixListener, member: Arc<Member>, server: Arc<Server>) {
-    let places = Arc::new(Semaphore::new(ASKED_AT_ONCE_MAX));
+    let places = Arc::new(Semaphore::new(CONCURRENT_REQUESTS_MAX));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else {
             return;
@@ -181,27 +181,27 @@ async fn attend(
     let mut line = String::new();
     let mut from = tokio::io::BufReader::new(from.take(REQUEST_BYTES_MAX));
     from.read_line(&mut line).await?;
-    let answered = tokio::task::spawn_blocking(move || answer(&line, &member, &server)).await;
-    let answer = answered.map_err(std::io::Error::other)?;
-    let mut text = serde_json::to_string(&answer)?;
+    let answered = tokio::task::spawn_blocking(move || response(&line, &member, &server)).await;
+    let response = answered.map_err(std::io::Error::other)?;
+    let mut text = serde_json::to_string(&response)?;
     text.push('\n');
     to.write_all(text.as_bytes()).await
 }
 
-fn answer(line: &str, member: &Member, server: &Server) -> Answer {
+fn response(line: &str, member: &Member, server: &Server) -> Response {
     match serde_json::from_str(line) {
-        Ok(Request::Status) => Answer::Status(look(member, server)),
+        Ok(Request::Status) => Response::Status(look(member, server)),
         Ok(Request::Readmit { pool, is_replaced }) => match readmitted(member, pool, is_replaced) {
-            Ok(()) => Answer::Readmitted,
-            Err(error) => Answer::Refused(format!("{error:#}")),
+            Ok(()) => Response::Readmitted,
+            Err(error) => Response::Refused(format!("{error:#}")),
         },
-        Err(error) => Answer::Refused(format!("not understood: {error}")),
+        Err(error) => Response::Refused(format!("not understood: {error}")),
     }
 }
 
 fn readmitted(member: &Member, pool: u64, is_replaced: bool) -> anyhow::Result<()> {
     let life = getrandom::u64().map_err(|error| anyhow!("make a random number: {error}"))?;
-    let word = Word {
+    let word = Readmission {
         life: life.max(1),
         is_replaced,
     };
@@ -217,7 +217,7 @@ fn readmitted(member: &Member, pool: u64, is_replaced: bool) -> anyhow::Result<(
     Ok(readmitted?)
 }
 
-fn ask(path: &Path, request: Request) -> anyhow::Result<Answer> {
+fn send_request(path: &Path, request: Request) -> anyhow::Result<Response> {
     let stream = UnixStream::connect(path).with_context(|| {
         format!(
             "no witness listens at {}: `systemctl start bulkhead-witness` starts it",
@@ -229,7 +229,7 @@ fn ask(path: &Path, request: Request) -> anyhow::Result<Answer> {
     let text = serde_json::to_string(&request)?;
     (&stream).write_all(format!("{text}\n").as_bytes())?;
     let mut line = String::new();
-    BufReader::new(stream.take(ANSWER_BYTES_MAX))
+    BufReader::new(stream.take(REPLY_BYTES_MAX))
         .read_line(&mut line)
         .context("hear the witness")?;
     serde_json::from_str(&line).context("understand the witness: is it of the same version?")
@@ -237,18 +237,18 @@ fn ask(path: &Path, request: Request) -> anyhow::Result<Answer> {
 
 /// Reads the state of the witness at `path`.
 pub fn status(path: &Path) -> anyhow::Result<Status> {
-    match ask(path, Request::Status)? {
-        Answer::Status(status) => Ok(status),
-        Answer::Refused(why) => bail!(why),
-        Answer::Readmitted => bail!("an unexpected response"),
+    match send_request(path, Request::Status)? {
+        Response::Status(status) => Ok(status),
+        Response::Refused(why) => bail!(why),
+        Response::Readmitted => bail!("an unexpected response"),
     }
 }
 
 /// Readmits the witness at `path` to a pool.
 pub fn readmit(path: &Path, pool: u64, is_replaced: bool) -> anyhow::Result<()> {
-    match ask(path, Request::Readmit { pool, is_replaced })? {
-        Answer::Readmitted => Ok(()),
-        Answer::Refused(why) => bail!(why),
-        Answer::Status(_) => bail!("an unexpected response"),
+    match send_request(path, Request::Readmit { pool, is_replaced })? {
+        Response::Readmitted => Ok(()),
+        Response::Refused(why) => bail!(why),
+        Response::Status(_) => bail!("an unexpected response"),
     }
 }

@@ -9,13 +9,13 @@ use std::path::Path;
 use anyhow::Context;
 use certificates::{Identity, Purpose};
 
-const PLACE: &str = "identity";
+const PATHS: &str = "identity";
 const CERTIFICATE: &str = "certificate.der";
 const KEY: &str = "key.der";
 
 /// The key in `folder`; creates a new one if there is none. The directory is created if missing.
 pub fn load_or_make(folder: &Path) -> anyhow::Result<Identity> {
-    let place = folder.join(PLACE);
+    let place = folder.join(PATHS);
     if !place.exists() {
         make(folder, &place).with_context(|| format!("make a key in {}", place.display()))?;
     }
@@ -29,13 +29,13 @@ pub fn load_or_make(folder: &Path) -> anyhow::Result<Identity> {
 /// Atomic: creates all of it or no file.
 fn make(folder: &Path, place: &Path) -> anyhow::Result<()> {
     let made = certificates::make(&["witness.bulkhead".to_owned()], Purpose::Any)?;
-    private_folder().recursive(true).create(folder)?;
-    let new = folder.join(format!("{PLACE}.new"));
+    private_directory().recursive(true).create(folder)?;
+    let new = folder.join(format!("{PATHS}.new"));
     match std::fs::remove_dir_all(&new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
         _ => {}
     }
-    private_folder().create(&new)?;
+    private_directory().create(&new)?;
     write(&new.join(CERTIFICATE), &made.certificate)?;
     write(&new.join(KEY), &made.key)?;
     File::open(&new)?.sync_all()?;
@@ -44,7 +44,7 @@ fn make(folder: &Path, place: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn private_folder() -> DirBuilder {
+fn private_directory() -> DirBuilder {
     let mut builder = DirBuilder::new();
     builder.mode(0o700);
     builder
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_made_once_and_a_half_made_one_is_made_again() {
+    fn key_is_created_once_and_partial_key_is_recreated() {
         let root = tempfile::tempdir().expect("folder");
         let folder = root.path().join("witness");
         let left = folder.join("identity.new");
@@ -74,7 +74,7 @@ mod tests {
         let one = load_or_make(&folder).expect("made").fingerprint();
         let again = load_or_make(&folder).expect("kept").fingerprint();
         assert_eq!(one, again);
-        std::fs::remove_file(folder.join(PLACE).join(KEY)).expect("lost");
+        std::fs::remove_file(folder.join(PATHS).join(KEY)).expect("lost");
         assert!(
             load_or_make(&folder).is_err(),
             "no key is made over another"

@@ -20,7 +20,7 @@ use anyhow::Context;
 use certificates::Fingerprint;
 use clap::{Args, Parser, Subcommand};
 use leg_record::MemberId;
-use members::Friend;
+use members::AllowedMember;
 
 /// The witness of two heads with pools that have legs on both
 #[derive(Debug, Parser)]
@@ -29,12 +29,12 @@ struct Cli {
     #[command(subcommand)]
     command: Command,
     #[command(flatten)]
-    place: Place,
+    place: Paths,
 }
 
 /// Paths of the witness.
 #[derive(Debug, Args)]
-struct Place {
+struct Paths {
     /// Directory of the key and the records. Never restore it from a backup: a witness with an older state
     /// than it reported can cost written data. If it is lost, readmit the witness
     #[arg(
@@ -95,7 +95,7 @@ struct ServeArgs {
 
 /// A head, as given on the command line.
 #[derive(Clone, Copy, Debug)]
-struct Head(Friend);
+struct Head(AllowedMember);
 
 impl FromStr for Head {
     type Err = String;
@@ -105,7 +105,7 @@ impl FromStr for Head {
         let (number, fingerprint) = text.split_once('=').ok_or_else(wrong)?;
         let fingerprint: Fingerprint = fingerprint.parse().map_err(|_| wrong())?;
         let member = MemberId(number.parse().map_err(|_| wrong())?);
-        Ok(Self(Friend {
+        Ok(Self(AllowedMember {
             member,
             fingerprint,
         }))

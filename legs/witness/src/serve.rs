@@ -11,7 +11,7 @@ use leg_record::MemberId;
 use members::{Member, PoolState, Server};
 use tokio::net::TcpListener;
 
-use crate::{Head, Place, ServeArgs, control_socket, identity};
+use crate::{Head, Paths, ServeArgs, control_socket, identity};
 
 /// Threads that write records; further messages are queued.
 const WRITERS_MAX: usize = 8;
@@ -19,8 +19,8 @@ const WRITERS_MAX: usize = 8;
 const TICK: Duration = Duration::from_millis(500);
 
 /// Serves until it is killed. Needs no shutdown.
-pub fn run(args: &ServeArgs, place: &Place) -> anyhow::Result<()> {
-    output::never_wait_for_the_log();
+pub fn run(args: &ServeArgs, place: &Paths) -> anyhow::Result<()> {
+    output::set_log_nonblocking();
     output::start_log(output::Style::default());
     check(args)?;
     let identity = identity::load_or_make(&place.folder)?;
@@ -57,7 +57,7 @@ pub fn run(args: &ServeArgs, place: &Place) -> anyhow::Result<()> {
             Arc::clone(&server),
         ));
         let line = format!("listening {}\n", listening.join(" "));
-        output::Line::default().say(std::io::stdout().as_fd(), line.as_bytes());
+        output::Line::default().write_line(std::io::stdout().as_fd(), line.as_bytes());
         tracing::info!(
             number = args.number,
             fingerprint = %identity.fingerprint(),
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn each_head_has_a_number_and_a_key_of_its_own() {
+    fn each_head_has_its_own_number_and_key() {
         assert_eq!(judged(&[(1, "0a"), (2, "0b")]), None);
         for (heads, part) in [
             ([(1, "0a"), (1, "0b")], "number 1 is given twice"),

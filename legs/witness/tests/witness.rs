@@ -8,8 +8,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use certificates::{Identity, Purpose};
-use leg_record::{Answer, Ballot, DiskId, MemberId, Memory, Record, Request, Tag};
-use members::{Heard, LinkState, Links, Message, Peer, Silence};
+use leg_record::{Ballot, DiskId, MemberId, MemberState, Record, Request, Response, Tag};
+use members::{LinkState, Links, Message, Peer, Received, Silence};
 use tempfile::TempDir;
 
 const POOL: u64 = 77;
@@ -111,19 +111,19 @@ impl World {
     fn try_connect(&self, witness: &mut Witness) -> Option<Head> {
         let fingerprint = self.run(&["identity"]).stdout;
         let fingerprint = String::from_utf8(fingerprint).expect("text");
-        let (send, heard) = channel();
+        let (send, received) = channel();
         let send = Mutex::new(send);
         let peer = Peer {
             member: WITNESS,
             fingerprint: fingerprint.trim().parse().expect("a fingerprint"),
             addresses: vec![witness.address],
         };
-        let links = Links::start(HEAD, 4, &self.head, vec![peer], move |heard| {
-            let _ = send.lock().expect("no holder panics").send(heard);
+        let links = Links::start(HEAD, 4, &self.head, vec![peer], move |received| {
+            let _ = send.lock().expect("no holder panics").send(received);
         });
         let head = Head {
             links: links.expect("links"),
-            heard,
+            received,
         };
         let begun = Instant::now();
         while !head.is_connected() {
@@ -177,7 +177,7 @@ impl Drop for Witness {
 
 struct Head {
     links: Links,
-    heard: Receiver<Heard>,
+    received: Receiver<Received>,
 }
 
 impl Head {
@@ -187,63 +187,65 @@ impl Head {
     }
 
     /// The response, or none if the witness died.
-    fn ask(&self, message: Message) -> Option<Message> {
-        if !self.links.say(WITNESS, POOL, message) {
+    fn send_request(&self, message: Message) -> Option<Message> {
+        if !self.links.send(WITNESS, POOL, message) {
             return None;
         }
         let begun = Instant::now();
         loop {
             assert!(begun.elapsed() < WAIT, "neither a response nor an exit");
-            if let Ok(heard) = self.heard.recv_timeout(Duration::from_millis(5)) {
-                return Some(heard.envelope.message);
+            if let Ok(received) = self.received.recv_timeout(Duration::from_millis(5)) {
+                return Some(received.envelope.message);
             }
             if !self.is_connected() {
                 return self
-                    .heard
+                    .received
                     .try_recv()
                     .ok()
-                    .map(|heard| heard.envelope.message);
+                    .map(|received| received.envelope.message);
             }
         }
     }
 }
 
-fn memory() -> Memory {
+fn memory() -> MemberState {
     let ballot = Ballot { epoch: 1, nonce: 5 };
-    Memory::new(Record::new(POOL, ballot, [DiskId(1), DiskId(2)]))
+    MemberState::new(Record::new(POOL, ballot, [DiskId(1), DiskId(2)]))
 }
 
 fn read() -> Message {
-    Message::Ask(Request::Read(Tag { boot: 4, number: 1 }))
+    Message::Request(Request::Read(Tag { boot: 4, number: 1 }))
 }
 
 /// State that the witness has reported: that it stores the pool, and the greatest epoch that it promised.
 #[derive(Debug, Default)]
-struct Told {
-    founded: bool,
+struct LoggedEnds {
+    created: bool,
     promised: u64,
 }
 
-fn talk(head: &Head) -> Told {
-    let mut told = Told::default();
-    match head.ask(Message::Found(memory())) {
-        Some(Message::Founded(_)) => told.founded = true,
-        None => return told,
+fn talk(head: &Head) -> LoggedEnds {
+    let mut reported = LoggedEnds::default();
+    match head.send_request(Message::Found(memory())) {
+        Some(Message::Created(_)) => reported.created = true,
+        None => return reported,
         other => panic!("{other:?}"),
     }
     for epoch in EPOCHS {
         let ballot = Ballot { epoch, nonce: 1 };
-        match head.ask(Message::Ask(Request::Claim { ballot, by: HEAD })) {
-            Some(Message::Tell(Answer::Promised { ballot, .. })) => told.promised = ballot.epoch,
-            None => return told,
+        match head.send_request(Message::Request(Request::Claim { ballot, by: HEAD })) {
+            Some(Message::Response(Response::Promised { ballot, .. })) => {
+                reported.promised = ballot.epoch
+            }
+            None => return reported,
             other => panic!("{other:?}"),
         }
     }
-    told
+    reported
 }
 
 #[test]
-fn a_kill_at_each_step_of_a_write_takes_back_nothing_that_was_told() {
+fn kill_at_any_write_step_loses_no_acknowledged_state() {
     if Command::new("strace").arg("-V").output().is_err() {
         let why = "skipped: there is no strace, which kills at a given system call";
         let _ = writeln!(std::io::stderr(), "{why}");
@@ -258,21 +260,21 @@ fn a_kill_at_each_step_of_a_write_takes_back_nothing_that_was_told() {
             let (mut witness, mut tracer) = world.start_to_be_killed(call, when);
             let head = world.try_connect(&mut witness);
             let was_connected = head.is_some();
-            let told = head.map_or_else(Told::default, |head| talk(&head));
-            let was_killed = told.promised < *EPOCHS.end();
+            let reported = head.map_or_else(LoggedEnds::default, |head| talk(&head));
+            let was_killed = reported.promised < *EPOCHS.end();
             witness.end();
             tracer.wait().expect("strace terminates with its target");
             kills += u32::from(was_killed && was_connected);
             let mut again = world.start();
-            let known = world.connect(&mut again).ask(read());
+            let known = world.connect(&mut again).send_request(read());
             again.end();
-            let case = format!("{call} {when}: reported {told:?}, stored {known:?}");
+            let case = format!("{call} {when}: reported {reported:?}, stored {known:?}");
             match known {
-                Some(Message::Tell(Answer::Known(_, known))) => {
-                    assert!(known.promised.epoch >= told.promised, "{case}");
+                Some(Message::Response(Response::Known(_, known))) => {
+                    assert!(known.promised.epoch >= reported.promised, "{case}");
                     assert_eq!(known.accepted, memory().accepted, "{case}");
                 }
-                Some(Message::Silent(Silence::Unknown)) => assert!(!told.founded, "{case}"),
+                Some(Message::Silent(Silence::Unknown)) => assert!(!reported.created, "{case}"),
                 _ => panic!("{case}"),
             }
             // strace counts the calls of each thread separately, and the writing thread depends on the load.
@@ -287,11 +289,11 @@ fn a_kill_at_each_step_of_a_write_takes_back_nothing_that_was_told() {
 }
 
 #[test]
-fn a_lost_file_is_told_and_a_person_takes_the_witness_in_again() {
+fn lost_file_is_reported_and_confirmation_readmits_witness() {
     let world = World::new();
     let mut witness = world.start();
-    let told = talk(&world.connect(&mut witness));
-    assert_eq!(told.promised, *EPOCHS.end());
+    let reported = talk(&world.connect(&mut witness));
+    assert_eq!(reported.promised, *EPOCHS.end());
     assert!(world.status().contains("pool 77: record 1 of epoch 1"));
     let refused = world.run(&["readmit", "77", "--forget"]);
     assert!(!refused.status.success(), "it remembers");
@@ -300,8 +302,11 @@ fn a_lost_file_is_told_and_a_person_takes_the_witness_in_again() {
     std::fs::remove_file(file).expect("lost");
     let mut witness = world.start();
     let head = world.connect(&mut witness);
-    assert_eq!(head.ask(read()), Some(Message::Silent(Silence::Missing)));
-    let refound = head.ask(Message::Found(memory()));
+    assert_eq!(
+        head.send_request(read()),
+        Some(Message::Silent(Silence::Missing))
+    );
+    let refound = head.send_request(Message::Found(memory()));
     assert_eq!(refound, Some(Message::Silent(Silence::Missing)));
     let status = world.status();
     assert!(
@@ -313,27 +318,33 @@ fn a_lost_file_is_told_and_a_person_takes_the_witness_in_again() {
     assert!(!unsaid.status.success(), "--forget is required");
     let readmitted = world.run(&["readmit", "77", "--forget"]);
     assert!(readmitted.status.success(), "{readmitted:?}");
-    let forgot = head.ask(read());
-    let Some(Message::Tell(Answer::Forgot(_, life))) = forgot else {
-        panic!("{forgot:?}");
+    let state_lost = head.send_request(read());
+    let Some(Message::Response(Response::StateLost(_, life))) = state_lost else {
+        panic!("{state_lost:?}");
     };
     assert!(world.status().contains("sent by the head that serves it"));
     let mut record = memory().accepted.expect("a record");
     record.sequence = 2;
     record.lives.insert(WITNESS, life);
-    let told = head.ask(Message::Ask(Request::Welcome(record)));
-    assert!(matches!(told, Some(Message::Tell(Answer::Accepted(..)))));
+    let reported = head.send_request(Message::Request(Request::Welcome(record)));
+    assert!(matches!(
+        reported,
+        Some(Message::Response(Response::Accepted(..)))
+    ));
     assert!(world.status().contains("pool 77: record 2 of epoch 1"));
     witness.end();
 }
 
 /// Its directory is empty: no file shows that there ever was such a pool.
 #[test]
-fn a_witness_in_place_of_another_one_is_told_by_a_persons_word() {
+fn replacement_witness_joins_after_confirmation() {
     let world = World::new();
     let mut witness = world.start();
     let head = world.connect(&mut witness);
-    assert_eq!(head.ask(read()), Some(Message::Silent(Silence::Unknown)));
+    assert_eq!(
+        head.send_request(read()),
+        Some(Message::Silent(Silence::Unknown))
+    );
     let unsaid = world.run(&["readmit", "77", "--forget"]);
     let said = String::from_utf8_lossy(&unsaid.stderr);
     assert!(
@@ -342,16 +353,16 @@ fn a_witness_in_place_of_another_one_is_told_by_a_persons_word() {
     );
     let readmitted = world.run(&["readmit", "77", "--forget", "--replaced"]);
     assert!(readmitted.status.success(), "{readmitted:?}");
-    let forgot = head.ask(read());
+    let state_lost = head.send_request(read());
     assert!(
-        matches!(forgot, Some(Message::Tell(Answer::Forgot(..)))),
-        "{forgot:?}"
+        matches!(state_lost, Some(Message::Response(Response::StateLost(..)))),
+        "{state_lost:?}"
     );
     witness.end();
 }
 
 #[test]
-fn two_witnesses_do_not_share_a_folder() {
+fn second_witness_in_same_directory_is_refused() {
     let world = World::new();
     let witness = world.start();
     let second = world.serve().output().expect("it runs");
@@ -366,7 +377,7 @@ fn two_witnesses_do_not_share_a_folder() {
 }
 
 #[test]
-fn without_a_witness_status_says_how_to_start_it() {
+fn status_without_witness_shows_how_to_start_it() {
     let world = World::new();
     let output = world.run(&["status"]);
     assert!(!output.status.success());

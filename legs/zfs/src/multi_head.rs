@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use certificates::Identity;
 use engine::pool::Candidate;
-use leg_record::{Completeness, DiskId, Kept, MemberId, Notice, Roots, Session};
-use legs::{Granted, Reporter, Seen, Side};
+use leg_record::{Completeness, DiskId, LenderState, MemberId, Notice, Roots, Session};
+use legs::{DiskState, Granted, Reporter, Side};
 use legs_config::{Leg, LegsFile, Member};
 use remote_leg::{Access, Event, NbdLeg, Settings, Transport as _};
 use takeover::budget::{DEVICE_DEADLINE, LEG_DEADLINE, LEG_LIFE_WAIT, LEG_SILENCE};
@@ -22,12 +22,12 @@ use zpool::device::{OpenFailure, ProbeFailure, probe};
 use zpool::pool::{discover, legs as pool_legs};
 
 use crate::remote::Remotes;
-use crate::side::{Given, Open, Watched, ZfsSide};
+use crate::side::{AssignedNumbers, Open, Watched, ZfsSide};
 
 /// Time-out for connecting to a lender.
 const CONNECT_WAIT: Duration = Duration::from_secs(1);
 /// The same for an interactive command.
-pub const PATIENT_CONNECT_WAIT: Duration = Duration::from_secs(10);
+pub const LONG_CONNECT_WAIT: Duration = Duration::from_secs(10);
 /// Pause between two attempts to connect.
 const CONNECT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -62,7 +62,7 @@ impl MultiHead {
 
     /// The same for read-only access: all legs are reached through their lenders, also those of this head, which its
     /// lender has open.
-    pub fn to_look(
+    pub fn for_inspection(
         file: LegsFile,
         identity: Arc<Identity>,
         pool: &PoolName,
@@ -128,7 +128,7 @@ impl MultiHead {
     ///
     /// The directory of names cannot be written.
     pub fn has_moved(&self, disk: DiskId) -> std::io::Result<()> {
-        self.remotes.forget_name(disk)
+        self.remotes.remove_name(disk)
     }
 
     /// Sets the configuration. `file` adds a witness or a head, or changes the path of a disk; it must not differ
@@ -214,13 +214,13 @@ impl MultiHead {
     /// # Errors
     ///
     /// No address of its lender responds, or the leg is not lent now.
-    pub fn look_at(&self, disk: DiskId) -> Result<(), String> {
+    pub fn inspect(&self, disk: DiskId) -> Result<(), String> {
         let slot = self.remotes.slot(disk).ok_or("it is on this head")?;
-        slot.connect(self.looked_at(disk)?);
+        slot.connect(self.inspected(disk)?);
         Ok(())
     }
 
-    fn looked_at(&self, disk: DiskId) -> Result<NbdLeg, String> {
+    fn inspected(&self, disk: DiskId) -> Result<NbdLeg, String> {
         let head = self.lender(disk)?;
         let access = Access {
             session: Session::default(),
@@ -228,7 +228,7 @@ impl MultiHead {
             export: disk.0.to_string(),
             addresses: head.lends.clone(),
         };
-        let settings = self.settings(&head, true, PATIENT_CONNECT_WAIT)?;
+        let settings = self.settings(&head, true, LONG_CONNECT_WAIT)?;
         let leg = NbdLeg::connect(disk, &access, settings, |_| {});
         leg.map_err(|error| error.to_string())
     }
@@ -242,11 +242,11 @@ impl MultiHead {
         &self,
         disk: DiskId,
         within: Duration,
-        tell: impl Fn(Event) + Send + Sync + 'static,
+        notify: impl Fn(Event) + Send + Sync + 'static,
     ) -> Result<(), String> {
         let slot = self.remotes.slot(disk).ok_or("it is on this head")?;
         let (access, settings) = self.access(disk, within)?;
-        let leg = NbdLeg::connect(disk, &access, settings, tell);
+        let leg = NbdLeg::connect(disk, &access, settings, notify);
         slot.connect(leg.map_err(|error| error.to_string())?);
         Ok(())
     }
@@ -300,10 +300,10 @@ pub struct MultiHeadSide {
 }
 
 impl MultiHeadSide {
-    /// `answer_within`: time-out of an I/O of a leg on this head. `open` opens the pool.
+    /// `response_timeout`: time-out of an I/O of a leg on this head. `open` opens the pool.
     pub fn new(
         multi_head: &Arc<MultiHead>,
-        answer_within: Duration,
+        response_timeout: Duration,
         reporter: Reporter,
         open: OpenFound,
     ) -> Self {
@@ -318,13 +318,13 @@ impl MultiHeadSide {
         let zfs = ZfsSide::new(
             (multi_head.pool.clone(), 0),
             places,
-            answer_within,
+            response_timeout,
             reporter.clone(),
             open,
         )
         .of_record(multi_head.record());
         for disk in multi_head.remotes.disks() {
-            zfs.knows(disk, multi_head.place(disk), DEVICE_DEADLINE);
+            zfs.add_known(disk, multi_head.place(disk), DEVICE_DEADLINE);
         }
         Self {
             multi_head: Arc::clone(multi_head),
@@ -343,7 +343,7 @@ impl MultiHeadSide {
             .map(|leg| DiskId(leg.disk));
         for disk in disks.filter(|disk| self.multi_head.remotes.add(*disk)) {
             let place = self.multi_head.place(disk);
-            self.zfs.0.knows(disk, place, DEVICE_DEADLINE);
+            self.zfs.0.add_known(disk, place, DEVICE_DEADLINE);
         }
         self.multi_head.has_read(file);
     }
@@ -358,7 +358,7 @@ impl MultiHeadSide {
             true => std::fs::File::open(path)
                 .and_then(|mut file| file.seek(SeekFrom::End(0)))
                 .map_err(|error| error.to_string())?,
-            false => self.multi_head.looked_at(disk)?.bytes(),
+            false => self.multi_head.inspected(disk)?.bytes(),
         };
         let mut group = self.multi_head.group(disk).into_iter().chain([disk]);
         let known = group.rfind(|one| self.zfs.0.is_known(*one));
@@ -383,8 +383,8 @@ impl MultiHeadSide {
     }
 
     /// Excludes the disk on an administrator's request. The record follows soon.
-    pub fn take_out(&self, disk: DiskId) {
-        self.zfs.0.take_out(disk);
+    pub fn remove_device(&self, disk: DiskId) {
+        self.zfs.0.remove_device(disk);
     }
 
     fn is_elsewhere(&self, disk: DiskId) -> bool {
@@ -402,7 +402,7 @@ impl MultiHeadSide {
                 Event::Failed(remote_leg::LegError::Closed) => {}
                 Event::Failed(error) => {
                     tracing::warn!(leg = disk.0, %error, "a leg of another head failed");
-                    barrier::fail(numbers.leg(disk), LegFailure::Silent);
+                    barrier::fail(numbers.leg(disk), LegFailure::TimedOut);
                 }
             })
     }
@@ -451,16 +451,16 @@ impl MultiHeadSide {
 }
 
 impl Side for MultiHeadSide {
-    fn look(&self, disk: DiskId) -> Result<Seen, String> {
+    fn inspect(&self, disk: DiskId) -> Result<DiskState, String> {
         let path = self
             .multi_head
             .own_path(disk)
             .ok_or("it is on another head")?;
         let newest = pool_legs::newest_roots(&path);
         let newest = newest.ok_or("it has no label of a pool")?;
-        Ok(Seen {
+        Ok(DiskState {
             // It is stored by the lender.
-            kept: Kept::default(),
+            kept: LenderState::default(),
             roots: Roots {
                 newest: newest.group,
                 before: newest.before,
@@ -469,7 +469,7 @@ impl Side for MultiHeadSide {
         })
     }
 
-    fn keep(&self, disk: DiskId, _: &Kept) -> Result<(), String> {
+    fn keep(&self, disk: DiskId, _: &LenderState) -> Result<(), String> {
         Err(format!("the lender of disk {} stores it", disk.0))
     }
 
@@ -491,13 +491,13 @@ impl Side for MultiHeadSide {
         self.refuse_crossed(&candidate)?;
         let devices = candidate.devices.all.iter();
         let legs = devices.filter_map(|one| Some((multi_head.remotes.at(&one.path)?, one.guid)));
-        self.zfs.0.numbers().are(Given {
+        self.zfs.0.numbers().are(AssignedNumbers {
             pool: candidate.guid,
             legs: legs.collect(),
         });
         *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(candidate);
         let opened = self.zfs.open(current, lacking);
-        multi_head.remotes.forget_labels();
+        multi_head.remotes.drop_cached_labels();
         opened
     }
 
@@ -613,7 +613,7 @@ impl Side for MultiHeadSide {
         self.multi_head.file().name(member)
     }
 
-    fn tell(&self, notice: &Notice) {
+    fn notify(&self, notice: &Notice) {
         match notice {
             Notice::WritesWait { accepted } => {
                 let accepted: Vec<_> = accepted.iter().map(|one| self.member_name(*one)).collect();

@@ -18,7 +18,9 @@ use leg_record::DiskId;
 use remote_leg::{LegError, NbdLeg, Operation, Transport as _};
 use rustix::io::Errno;
 use units::Extent;
-use zpool::device::{Access, Device, DeviceIo, Driver, IoKind, OpenFailure, Place, Shape, Wrap};
+use zpool::device::{
+    Access, CompletionThread, Device, DeviceIo, Driver, IoKind, OpenFailure, Shape, Wrap,
+};
 
 /// Bytes for the labels and other metadata at each end of a disk.
 const LABELS_BYTES: u64 = 1 << 20;
@@ -197,7 +199,7 @@ impl Remotes {
     /// # Errors
     ///
     /// The directory cannot be written.
-    pub(crate) fn forget_name(&self, disk: DiskId) -> io::Result<()> {
+    pub(crate) fn remove_name(&self, disk: DiskId) -> io::Result<()> {
         match std::fs::remove_file(self.place(disk)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
@@ -205,7 +207,7 @@ impl Remotes {
     }
 
     /// Removes the labels, which the library has read, so that no other process discovers them.
-    pub(crate) fn forget_labels(&self) {
+    pub(crate) fn drop_cached_labels(&self) {
         for disk in self.disks() {
             let _ = std::fs::remove_file(self.place(disk));
         }
@@ -315,7 +317,7 @@ impl Device for RemoteDevice {
 
     fn submit(&self, io: DeviceIo) {
         let Some(leg) = self.0.leg() else {
-            return io.complete(Err(Errno::NXIO), Place::Elsewhere);
+            return io.complete(Err(Errno::NXIO), CompletionThread::Elsewhere);
         };
         let extent = Extent::new(io.offset(), io.length() as u64);
         let slot = Arc::clone(&self.0);
@@ -326,13 +328,13 @@ impl Device for RemoteDevice {
                     if let Ok(data) = &result {
                         io.copy_from(data);
                     }
-                    io.complete(outcome(result), Place::Here);
+                    io.complete(outcome(result), CompletionThread::Here);
                 }),
             ),
             IoKind::Write => {
                 let mut data = vec![0; io.length()];
                 if !io.copy_to(&mut data) {
-                    return io.complete(Err(Errno::NXIO), Place::Elsewhere);
+                    return io.complete(Err(Errno::NXIO), CompletionThread::Elsewhere);
                 }
                 let durable = io.is_flushed_next();
                 let write = Operation::Write {
@@ -346,11 +348,11 @@ impl Device for RemoteDevice {
                         if !durable {
                             slot.written.fetch_add(1, Ordering::AcqRel);
                         }
-                        io.complete(outcome(result), Place::Here);
+                        io.complete(outcome(result), CompletionThread::Here);
                     }),
                 );
             }
-            IoKind::Flush if slot.is_clean() => io.complete(Ok(()), Place::Here),
+            IoKind::Flush if slot.is_clean() => io.complete(Ok(()), CompletionThread::Here),
             IoKind::Flush => {
                 let written = slot.written.load(Ordering::Acquire);
                 leg.submit(
@@ -359,11 +361,11 @@ impl Device for RemoteDevice {
                         if result.is_ok() {
                             slot.flushed.fetch_max(written, Ordering::AcqRel);
                         }
-                        io.complete(outcome(result), Place::Here);
+                        io.complete(outcome(result), CompletionThread::Here);
                     }),
                 );
             }
-            IoKind::Trim => io.complete(Err(Errno::OPNOTSUPP), Place::Elsewhere),
+            IoKind::Trim => io.complete(Err(Errno::OPNOTSUPP), CompletionThread::Elsewhere),
         }
     }
 }

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use engine::pool::legs::Record;
-use leg_record::{Completeness, DiskId, Kept, Notice, Roots, decode_stamp, encode_stamp};
-use legs::{Reporter, Seen, Side};
+use leg_record::{Completeness, DiskId, LenderState, Notice, Roots, decode_stamp, encode_stamp};
+use legs::{DiskState, Reporter, Side};
 use units::PoolName;
 use zpool::device::legs::{self as barrier, LastLeg, LegFailure, Watcher};
 use zpool::device::{
@@ -18,9 +18,9 @@ use zpool::device::{
 use zpool::pool::legs as pool_legs;
 
 /// Interval of checks of a leg during its resilver, and of an excluded leg.
-const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Interval of counts of failed reads, and of probes of the last leg.
-const SLOW_LOOK_INTERVAL: Duration = Duration::from_secs(1);
+const SLOW_POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// The root of one group may have been in flight when the leg was found complete, and the next root is written before
 /// the one that confirms it.
 const ROOTS_AFTER: u64 = 2;
@@ -43,21 +43,21 @@ pub struct ZfsSide {
 
 /// The numbers that ZFS assigned to the pool and its legs, if they differ from those of the record.
 #[derive(Default)]
-pub(crate) struct Numbers(Mutex<Option<Given>>);
+pub(crate) struct Numbers(Mutex<Option<AssignedNumbers>>);
 
 /// Assigned numbers.
 #[derive(Clone)]
-pub(crate) struct Given {
+pub(crate) struct AssignedNumbers {
     pub(crate) pool: u64,
     pub(crate) legs: BTreeMap<DiskId, u64>,
 }
 
 impl Numbers {
-    pub(crate) fn are(&self, given: Given) {
+    pub(crate) fn are(&self, given: AssignedNumbers) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(given);
     }
 
-    fn given(&self) -> Option<Given> {
+    fn given(&self) -> Option<AssignedNumbers> {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -96,17 +96,17 @@ impl Watcher for Reports {
 }
 
 impl ZfsSide {
-    /// The pool has the number `guid`, and the name `pool` once it is open. `answer_within`: time-out of an I/O.
+    /// The pool has the number `guid`, and the name `pool` once it is open. `response_timeout`: time-out of an I/O.
     pub fn new(
         (pool, guid): (PoolName, u64),
         disks: BTreeMap<DiskId, PathBuf>,
-        answer_within: Duration,
+        response_timeout: Duration,
         reporter: Reporter,
         open: Open,
     ) -> Self {
         let numbers = Arc::<Numbers>::default();
         let disks = disks.into_iter();
-        let disks = disks.map(|(disk, path)| (disk, (path, answer_within)));
+        let disks = disks.map(|(disk, path)| (disk, (path, response_timeout)));
         Self {
             pool,
             guid,
@@ -125,7 +125,7 @@ impl ZfsSide {
     }
 
     /// Adds a disk at that path, with the I/O time-out `within`.
-    pub(crate) fn knows(&self, disk: DiskId, path: PathBuf, within: Duration) {
+    pub(crate) fn add_known(&self, disk: DiskId, path: PathBuf, within: Duration) {
         let mut disks = self.disks.write().unwrap_or_else(PoisonError::into_inner);
         disks.insert(disk, (path, within));
     }
@@ -154,7 +154,7 @@ impl ZfsSide {
     }
 
     /// The newer one of the two stamps, with its sequence; the default for a disk without a stamp.
-    fn stamp(&self, disk: DiskId) -> Result<(u64, Kept), String> {
+    fn stamp(&self, disk: DiskId) -> Result<(u64, LenderState), String> {
         let copies = read_stamps(&self.path(disk)?, disk.0).map_err(|error| error.to_string())?;
         let found = copies.iter().filter_map(|copy| decode_stamp(copy, disk));
         Ok(found
@@ -163,22 +163,22 @@ impl ZfsSide {
     }
 
     /// Reports reads of legs that failed or returned wrong data, while the pool is open.
-    fn look_for_damage(self: &Arc<Self>) {
+    fn check_damage(self: &Arc<Self>) {
         let side: Weak<Self> = Arc::downgrade(self);
-        let look = move || {
+        let inspect = move || {
             let mut counted = BTreeMap::new();
             while let Some(side) = side.upgrade() {
                 for disk in side.disks().into_keys() {
-                    side.look_for_damage_on(disk, counted.entry(disk).or_default());
+                    side.check_damage_on(disk, counted.entry(disk).or_default());
                 }
                 drop(side);
-                std::thread::sleep(SLOW_LOOK_INTERVAL);
+                std::thread::sleep(SLOW_POLL_INTERVAL);
             }
         };
-        in_background("leg-damage", look);
+        in_background("leg-damage", inspect);
     }
 
-    fn look_for_damage_on(&self, disk: DiskId, counted: &mut u64) {
+    fn check_damage_on(&self, disk: DiskId, counted: &mut u64) {
         if !barrier::is_in_use(self.leg(disk)) {
             return;
         }
@@ -209,16 +209,16 @@ impl ZfsSide {
                 match barrier::last_leg(leg) {
                     // Another leg is current by now, or the pool is closed.
                     LastLeg::No => return,
-                    LastLeg::LacksNothing if is_usable() => {
+                    LastLeg::Complete if is_usable() => {
                         tracing::debug!(leg = disk.0, "the last leg is usable again");
                         return side.reporter.leg_usable(disk);
                     }
-                    LastLeg::Lacks if is_there() => barrier::begin_anew(&format!(
+                    LastLeg::Incomplete if is_there() => barrier::exit_for_restart(&format!(
                         "{name} failed, and no other leg was current; it responds again"
                     )),
-                    LastLeg::LacksNothing | LastLeg::Lacks => {}
+                    LastLeg::Complete | LastLeg::Incomplete => {}
                 }
-                std::thread::sleep(SLOW_LOOK_INTERVAL);
+                std::thread::sleep(SLOW_POLL_INTERVAL);
             }
         };
         in_background("last-leg", wait);
@@ -231,7 +231,7 @@ impl ZfsSide {
             if !barrier::use_again(side.leg(disk)) {
                 return side.reporter.leg_failed(disk, None);
             }
-            if let Err(error) = pool_legs::go_on_with(&side.pool, side.leg(disk)) {
+            if let Err(error) = pool_legs::resume_with_leg(&side.pool, side.leg(disk)) {
                 tracing::error!(leg = disk.0, %error, "the last leg is used again");
             }
         });
@@ -239,7 +239,7 @@ impl ZfsSide {
 
     /// Writes labels to a disk that an administrator gave up or replaced. Its roots may be of later groups than the
     /// pool's, or it has no label: the roots must be removed, and the library needs a label.
-    fn label_anew(&self, disk: DiskId) -> Result<(), String> {
+    fn relabel(&self, disk: DiskId) -> Result<(), String> {
         let (path, leg) = (self.path(disk)?, self.leg(disk));
         let bytes = device_bytes(&path, leg).map_err(|error| error.to_string())?;
         let least = self.least_bytes(disk)?;
@@ -258,7 +258,7 @@ impl ZfsSide {
     fn is_it(&self, disk: DiskId) -> Result<(), String> {
         match labelled(&self.path(disk)?, self.pool_number(), self.leg(disk)) {
             Ok(Labelled::No) => Err(ProbeFailure::Another.to_string()),
-            Ok(Labelled::Sibling) => Err(IS_ANOTHER_LEG.to_owned()),
+            Ok(Labelled::Sibling) => Err(DIFFERENT_LEG.to_owned()),
             Ok(Labelled::Itself) | Err(_) => Ok(()),
         }
     }
@@ -285,7 +285,7 @@ impl ZfsSide {
         let leg = leg.map_err(|error| error.to_string())?;
         let within = self.disks().get(&disk).map(|(_, within)| *within);
         let within = within.unwrap_or_default();
-        barrier::put_on_record(self.pool_number(), [leg], within, &self.watcher);
+        barrier::register_legs(self.pool_number(), [leg], within, &self.watcher);
         self.numbers.add(disk, leg);
         // The library opened it before it was a leg: it must open it again.
         barrier::exclude(leg, 1);
@@ -293,12 +293,12 @@ impl ZfsSide {
     }
 
     /// Excludes the disk on an administrator's request.
-    pub(crate) fn take_out(&self, disk: DiskId) {
+    pub(crate) fn remove_device(&self, disk: DiskId) {
         barrier::fail(self.leg(disk), LegFailure::Replaced);
     }
 
     /// Blocks until the leg is missing no data.
-    fn await_whole(&self, disk: DiskId) -> Result<u64, String> {
+    fn await_healthy(&self, disk: DiskId) -> Result<u64, String> {
         loop {
             if !barrier::is_in_use(self.leg(disk)) {
                 return Err("it failed while data was copied to it".into());
@@ -308,13 +308,13 @@ impl ZfsSide {
             if found.is_whole {
                 return Ok(found.synced_group);
             }
-            std::thread::sleep(LOOK_INTERVAL);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 }
 
 /// Why a disk is not resilvered if it has the number or the path of another leg in the configuration.
-pub const IS_ANOTHER_LEG: &str = "the disk at its path is another leg of the pool";
+pub const DIFFERENT_LEG: &str = "the disk at its path is another leg of the pool";
 
 /// Why a disk is too small as a replacement.
 pub(crate) fn too_small(bytes: u64, least: u64) -> String {
@@ -331,11 +331,11 @@ fn in_background(name: &str, body: impl FnOnce() + Send + 'static) {
 pub struct Watched(pub Arc<ZfsSide>);
 
 impl Side for Watched {
-    fn look(&self, disk: DiskId) -> Result<Seen, String> {
+    fn inspect(&self, disk: DiskId) -> Result<DiskState, String> {
         let (_, kept) = self.0.stamp(disk)?;
         let newest = pool_legs::newest_roots(&self.0.path(disk)?);
         let newest = newest.ok_or("it has no label of a pool")?;
-        Ok(Seen {
+        Ok(DiskState {
             kept,
             roots: Roots {
                 newest: newest.group,
@@ -345,7 +345,7 @@ impl Side for Watched {
         })
     }
 
-    fn keep(&self, disk: DiskId, kept: &Kept) -> Result<(), String> {
+    fn keep(&self, disk: DiskId, kept: &LenderState) -> Result<(), String> {
         let (sequence, _) = self.0.stamp(disk)?;
         let mut block = encode_stamp(disk, sequence + 1, kept).to_vec();
         block.resize(STAMP_BYTES, 0);
@@ -360,7 +360,7 @@ impl Side for Watched {
         let side = &self.0;
         let disks = side.disks().into_iter();
         for (disk, (_, within)) in disks.filter(|(disk, _)| side.is_known(*disk)) {
-            barrier::put_on_record(side.pool_number(), [side.leg(disk)], within, &side.watcher);
+            barrier::register_legs(side.pool_number(), [side.leg(disk)], within, &side.watcher);
         }
         for disk in current {
             barrier::admit(side.leg(*disk));
@@ -379,12 +379,12 @@ impl Side for Watched {
         }
         let lacking = lacking.iter().filter(|(disk, _)| side.is_known(**disk));
         let noted = lacking.into_iter().try_for_each(|(disk, since)| {
-            pool_legs::note_lacking(&side.pool, side.leg(*disk), *since, false)
+            pool_legs::note_missing_data(&side.pool, side.leg(*disk), *since, false)
         });
         noted
             .and_then(|()| pool_legs::write_group(&side.pool))
             .map_err(|error| error.to_string())?;
-        side.look_for_damage();
+        side.check_damage();
         Ok(())
     }
 
@@ -428,22 +428,22 @@ impl Side for Watched {
         let side = &self.0;
         let text = |error: engine::pool::PoolError| error.to_string();
         match since {
-            0 => side.label_anew(disk)?,
+            0 => side.relabel(disk)?,
             // The library would only report that it cannot be used.
             _ => side.is_it(disk)?,
         }
         tracing::debug!(pool = %side.pool, leg = disk.0, since, beyond, "a resilver begins");
-        pool_legs::note_lacking(&side.pool, side.leg(disk), since, true).map_err(text)?;
+        pool_legs::note_missing_data(&side.pool, side.leg(disk), since, true).map_err(text)?;
         barrier::admit(side.leg(disk));
         pool_legs::bring_back(&side.pool, side.leg(disk)).map_err(text)?;
-        let whole_at = side.await_whole(disk)?;
+        let whole_at = side.await_healthy(disk)?;
         let (pool, leg) = (&side.pool, disk.0);
         tracing::debug!(%pool, leg, whole_at, since, beyond, "the data of a leg is complete");
         let enough = beyond.max(whole_at + ROOTS_AFTER);
         let mut last = 0;
         loop {
             pool_legs::write_group(&side.pool).map_err(text)?;
-            side.await_whole(disk)?;
+            side.await_healthy(disk)?;
             // The flush of a later group covers all copied data, and the groups of the log that were written during the
             // copy.
             match barrier::flushed_group(side.leg(disk)) {
@@ -457,7 +457,7 @@ impl Side for Watched {
                     });
                 }
                 Some(group) if group > last => last = group,
-                _ => std::thread::sleep(LOOK_INTERVAL),
+                _ => std::thread::sleep(POLL_INTERVAL),
             }
         }
     }
@@ -473,7 +473,7 @@ impl Side for Watched {
         }
     }
 
-    fn tell(&self, notice: &Notice) {
+    fn notify(&self, notice: &Notice) {
         match notice {
             Notice::Refused(why) => tracing::error!(?why, "the pool is not opened"),
             Notice::WritesWait { accepted } => tracing::error!(

@@ -21,7 +21,7 @@ use engine::volume::OpenOptions;
 use leg_record::{Action, DiskId};
 use leg_zfs::side::{Open, Watched, ZfsSide};
 use legs::{BeforeAction, Failure, Inbox, Legs, Members, Options, one_head};
-use support::{Parts, disks, folder, mirror, options, part, tank, wait_until};
+use support::{Parts, dir, disks, mirror, options, part, tank, wait_until};
 use units::{ByteCount, VolumeName};
 use zpool::device::faults::{Fault, Faults};
 use zpool::device::legs::LegFailure;
@@ -29,21 +29,21 @@ use zpool::pool::discover;
 use zpool::{Engine, Pool, Volume};
 
 /// Longer than the slowest I/O to a file on a busy host.
-const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+const RESPONSE_WITHIN: Duration = Duration::from_secs(2);
 const BLOCK: u64 = 16 << 10;
 /// Blocks that are written before a leg fails, while it does, and after it came back.
 const BEFORE: u64 = 30;
-const MEANWHILE: u64 = 40;
+const DURING: u64 = 40;
 const AFTER: u64 = 10;
 /// Bytes that a resilver copies in addition to the data: metadata of the groups.
-const COPIED_BESIDE_MAX: u64 = 12 << 20;
+const EXTRA_COPIED_BYTES_MAX: u64 = 12 << 20;
 
 fn volume_name() -> VolumeName {
     "tank/v".parse().expect("a name")
 }
 
 fn place(name: &str) -> PathBuf {
-    folder().join(name)
+    dir().join(name)
 }
 
 /// The pool, its legs by their paths, and the injected faults.
@@ -71,7 +71,7 @@ impl Head {
         let inbox = Inbox::new();
         let (engine, slot) = (self.engine, Arc::clone(&self.pool));
         let open = move |record| {
-            let found = discover(&[folder()]).map_err(|error| error.to_string())?;
+            let found = discover(&[dir()]).map_err(|error| error.to_string())?;
             let candidate = found.first().ok_or("no pool is there")?;
             let proof = match SafeToOwn::exported(candidate) {
                 Some(proof) => proof,
@@ -111,7 +111,7 @@ fn side(
     Watched(Arc::new(ZfsSide::new(
         pool,
         disks,
-        ANSWER_WITHIN,
+        RESPONSE_WITHIN,
         reporter,
         open,
     )))
@@ -212,7 +212,7 @@ fn read(volume: &Volume, block: u64) -> Result<Vec<u8>, block_device::DeviceErro
     Ok(parts.concat())
 }
 
-fn assert_shows_what_was_acknowledged(volume: &Volume) -> u64 {
+fn assert_acknowledged_data_is_readable(volume: &Volume) -> u64 {
     let text = std::fs::read_to_string(place("acknowledged")).unwrap_or_default();
     let mut count = 0;
     for block in text
@@ -238,12 +238,12 @@ fn is_current(legs: &Legs, name: &str) -> bool {
 }
 
 /// Opens the pool with the available legs, checks all acknowledged writes, and exports it.
-fn open_and_look() {
+fn open_and_inspect() {
     let head = Head::start();
     let legs = head.open(None).expect("it is current");
     let pool = head.pool();
     let volume = open_volume(&pool);
-    assert_shows_what_was_acknowledged(&volume);
+    assert_acknowledged_data_is_readable(&volume);
     volume.close();
     export(pool);
     legs.close();
@@ -258,14 +258,14 @@ fn refusal() -> String {
 }
 
 fn hide(parts: &Parts, name: &str) {
-    let place = |name: &str| parts.folder().join(name);
+    let place = |name: &str| parts.dir().join(name);
     let hidden = place("hidden");
-    std::fs::create_dir_all(&hidden).expect("a folder");
+    std::fs::create_dir_all(&hidden).expect("a dir");
     std::fs::rename(place(name), hidden.join(name)).expect("hide");
 }
 
 fn show(parts: &Parts, name: &str) {
-    let place = |name: &str| parts.folder().join(name);
+    let place = |name: &str| parts.dir().join(name);
     std::fs::rename(place("hidden").join(name), place(name)).expect("show");
 }
 
@@ -277,9 +277,9 @@ fn pass_killed(parts: &Parts, part: &str) {
 /// openzfs#14640: a leg is disconnected, writes continue, all processes stop, and that leg alone returns. It is a valid
 /// pool without the acknowledged writes.
 #[test]
-fn a_stale_leg_that_comes_back_alone_is_not_opened() {
+fn stale_leg_returning_alone_is_not_opened() {
     let Some(part) = part() else {
-        let parts = Parts::of("a_stale_leg_that_comes_back_alone_is_not_opened");
+        let parts = Parts::of("stale_leg_returning_alone_is_not_opened");
         parts.pass("make");
         pass_killed(&parts, "write");
         hide(&parts, "a");
@@ -300,7 +300,7 @@ fn a_stale_leg_that_comes_back_alone_is_not_opened() {
                 ..Fault::default()
             };
             head.faults.set(&place("b"), gone);
-            (BEFORE..BEFORE + MEANWHILE).for_each(|block| write(&volume, block));
+            (BEFORE..BEFORE + DURING).for_each(|block| write(&volume, block));
             assert!(!is_current(&legs, "b"));
             kill_oneself();
         }
@@ -317,19 +317,19 @@ fn a_stale_leg_that_comes_back_alone_is_not_opened() {
             let holds = format!("{} is current", name("a"));
             assert!(why.contains(&holds), "{why}");
         }
-        _ => open_and_look(),
+        _ => open_and_inspect(),
     }
 }
 
 /// A kind of failure of a leg, and whether only reads detect it.
-struct Way {
+struct FailureKind {
     fault: Fault,
     is_read: bool,
 }
 
 /// One leg fails in one way: clients continue, no acknowledged write is lost with the leg or without, and the leg
 /// returns with only the missing data copied.
-fn leg_fails(test: &'static str, way: Way) {
+fn leg_fails(test: &'static str, way: FailureKind) {
     let Some(part) = part() else {
         let parts = Parts::of(test);
         parts.pass("make");
@@ -361,7 +361,7 @@ fn leg_fails(test: &'static str, way: Way) {
                     !is_current(&legs, "b")
                 });
             }
-            (BEFORE..BEFORE + MEANWHILE).for_each(|block| write(&volume, block));
+            (BEFORE..BEFORE + DURING).for_each(|block| write(&volume, block));
             assert!(!is_current(&legs, "b"), "acknowledged writes are missing");
             assert!(legs.shown().awaited.is_empty());
             kill_oneself();
@@ -372,46 +372,46 @@ fn leg_fails(test: &'static str, way: Way) {
             let legs = head.open(None).expect("open");
             let pool = head.pool();
             let volume = open_volume(&pool);
-            assert_shows_what_was_acknowledged(&volume);
+            assert_acknowledged_data_is_readable(&volume);
             wait_until("it is current", || is_current(&legs, "b"));
             let scan = pool.status().expect("status").scan.expect("a resilver");
-            let missed = MEANWHILE * BLOCK;
+            let missed = DURING * BLOCK;
             assert!(
-                scan.repaired_bytes <= missed + COPIED_BESIDE_MAX,
+                scan.repaired_bytes <= missed + EXTRA_COPIED_BYTES_MAX,
                 "{scan:?}"
             );
             assert_eq!(scan.errors, 0);
-            let first = BEFORE + MEANWHILE;
+            let first = BEFORE + DURING;
             (first..first + AFTER).for_each(|block| write(&volume, block));
             kill_oneself();
         }
-        _ => open_and_look(),
+        _ => open_and_inspect(),
     }
 }
 
-macro_rules! ways {
+macro_rules! leg_failure_tests {
     ($($name:ident: $is_read:expr, $($member:ident: $value:expr),+;)+) => {$(
         #[test]
         fn $name() {
             let fault = Fault { $($member: $value,)+ ..Fault::default() };
-            leg_fails(stringify!($name), Way { fault, is_read: $is_read });
+            leg_fails(stringify!($name), FailureKind { fault, is_read: $is_read });
         }
     )+};
 }
 
-ways! {
-    a_leg_whose_writes_fail_is_out_before_a_write_counts: false, writes_fail: true;
-    a_leg_whose_flushes_fail_is_out_before_a_write_counts: false, flushes_fail: true;
-    a_leg_whose_flushes_hang_is_out_before_a_write_counts: false, flushes_hang: true;
-    a_leg_that_hangs_is_out_before_a_write_counts: false, hangs: true;
-    a_leg_that_vanishes_is_out_before_a_write_counts: false, gone: true;
-    a_leg_that_is_too_slow_is_out_before_a_write_counts: false, delay: ANSWER_WITHIN * 3;
-    a_leg_that_is_full_is_out_before_a_write_counts: false, data_has_no_space: true;
-    a_leg_of_which_nothing_can_be_read_is_out_before_a_write_counts: true, reads_fail: true;
+leg_failure_tests! {
+    leg_with_failing_writes_is_excluded_before_ack: false, writes_fail: true;
+    leg_with_failing_flushes_is_excluded_before_ack: false, flushes_fail: true;
+    leg_with_hanging_flushes_is_excluded_before_ack: false, flushes_hang: true;
+    hanging_leg_is_excluded_before_ack: false, hangs: true;
+    vanished_leg_is_excluded_before_ack: false, gone: true;
+    slow_leg_is_excluded_before_ack: false, delay: RESPONSE_WITHIN * 3;
+    full_leg_is_excluded_before_ack: false, data_has_no_space: true;
+    unreadable_leg_is_excluded_before_ack: true, reads_fail: true;
 }
 
 /// Makes all data of a device wrong, except its labels.
-fn rot(path: &std::path::Path) {
+fn corrupt_data(path: &std::path::Path) {
     const FRONT: usize = 4 << 20;
     const BACK: usize = 512 << 10;
     let mut data = std::fs::read(path).expect("read");
@@ -430,9 +430,9 @@ fn rot(path: &std::path::Path) {
 /// Both legs are available. Wrong data does not affect the writes of a leg: it is read from the other leg and repaired,
 /// regardless of the amount.
 #[test]
-fn a_leg_that_returns_wrong_data_stays_and_is_repaired() {
+fn leg_with_wrong_data_stays_online_and_is_repaired() {
     let Some(part) = part() else {
-        let parts = Parts::of("a_leg_that_returns_wrong_data_stays_and_is_repaired");
+        let parts = Parts::of("leg_with_wrong_data_stays_online_and_is_repaired");
         parts.pass("make");
         parts.pass("scrub");
         return parts.pass("look");
@@ -454,7 +454,7 @@ fn a_leg_that_returns_wrong_data_stays_and_is_repaired() {
                 });
                 pool.status().expect("status").scan.expect("a scrub")
             };
-            rot(&place("b"));
+            corrupt_data(&place("b"));
             let repaired = scrub();
             assert_eq!(repaired.errors, 0, "the other one has all of it");
             assert!(repaired.repaired_bytes > 0, "{repaired:?}");
@@ -466,15 +466,15 @@ fn a_leg_that_returns_wrong_data_stays_and_is_repaired() {
             export(pool);
             legs.close();
         }
-        _ => open_and_look(),
+        _ => open_and_inspect(),
     }
 }
 
 /// The other leg is missing. Unreadable or wrong data is an error of those blocks: the server and its writes continue.
 #[test]
-fn damage_on_the_last_leg_is_an_error_of_its_blocks_only() {
+fn damage_on_last_leg_fails_only_its_blocks() {
     let Some(part) = part() else {
-        let parts = Parts::of("damage_on_the_last_leg_is_an_error_of_its_blocks_only");
+        let parts = Parts::of("damage_on_last_leg_fails_only_its_blocks");
         parts.pass("make");
         pass_killed(&parts, "part");
         hide(&parts, "b");
@@ -525,20 +525,20 @@ fn damage_on_the_last_leg_is_an_error_of_its_blocks_only() {
             legs.wait(|shown| shown.last.is_some());
             write(&volume, next + 10);
             legs.wait(|shown| shown.last.is_none());
-            assert_shows_what_was_acknowledged(&volume);
+            assert_acknowledged_data_is_readable(&volume);
             volume.close();
             export(pool);
             legs.close();
         }
-        _ => open_and_look(),
+        _ => open_and_inspect(),
     }
 }
 
 /// One label of four is enough to identify a disk.
 #[test]
-fn a_leg_whose_first_label_is_damaged_comes_back() {
+fn leg_with_damaged_first_label_returns() {
     let Some(part) = part() else {
-        let parts = Parts::of("a_leg_whose_first_label_is_damaged_comes_back");
+        let parts = Parts::of("leg_with_damaged_first_label_returns");
         parts.pass("make");
         pass_killed(&parts, "fail");
         parts.pass("return");
@@ -573,15 +573,15 @@ fn a_leg_whose_first_label_is_damaged_comes_back() {
             export(pool);
             legs.close();
         }
-        _ => open_and_look(),
+        _ => open_and_inspect(),
     }
 }
 
 /// Both legs fail: no write is acknowledged, and the pool reports that it is blocked.
 #[test]
-fn without_a_leg_that_holds_everything_writes_wait_and_that_is_told() {
+fn writes_block_without_current_leg_and_it_is_reported() {
     let Some(part) = part() else {
-        let test = "without_a_leg_that_holds_everything_writes_wait_and_that_is_told";
+        let test = "writes_block_without_current_leg_and_it_is_reported";
         let parts = Parts::of(test);
         parts.pass("make");
         let ended = parts.start("fail").wait().expect("wait");
@@ -605,7 +605,7 @@ fn without_a_leg_that_holds_everything_writes_wait_and_that_is_told() {
             std::thread::scope(|scope| {
                 scope.spawn(|| write(&volume, BEFORE));
                 // The leg that failed first is excluded.
-                let is_alone = |shown: &legs::Shown| {
+                let is_alone = |shown: &legs::PublishedState| {
                     let record = shown.record.as_ref();
                     record.is_some_and(|record| record.current.len() == 1)
                 };
@@ -621,14 +621,14 @@ fn without_a_leg_that_holds_everything_writes_wait_and_that_is_told() {
             });
             panic!("the process terminates before any response");
         }
-        _ => open_and_look(),
+        _ => open_and_inspect(),
     }
 }
 
 /// The process is killed before each action, in a run with a leg that fails and returns.
 #[test]
-fn a_crash_before_any_action_loses_nothing() {
-    let test = "a_crash_before_any_action_loses_nothing";
+fn crash_before_any_action_loses_no_acknowledged_write() {
+    let test = "crash_before_any_action_loses_no_acknowledged_write";
     let Some(part) = part() else {
         let mut last = 0;
         for action in 1.. {
@@ -647,7 +647,7 @@ fn a_crash_before_any_action_loses_nothing() {
     };
     match part.split_once(' ') {
         None if part == "make" => make(&Head::start()),
-        None => open_and_look(),
+        None => open_and_inspect(),
         Some((_, deadly)) => live(deadly.parse().expect("a number")),
     }
 }
@@ -682,7 +682,7 @@ fn live(deadly: u64) {
 }
 
 fn copy(parts: &Parts, from: &str, to: &str) {
-    let place = |name: &str| parts.folder().join(name);
+    let place = |name: &str| parts.dir().join(name);
     let mut cp = std::process::Command::new("cp");
     cp.arg("--sparse=always").args([place(from), place(to)]);
     assert!(cp.status().expect("cp").success());
@@ -691,9 +691,9 @@ fn copy(parts: &Parts, from: &str, to: &str) {
 /// A storage array or an administrator copied a leg: while it was in use, after its head was killed, and after the pool
 /// was exported. The copies are in the search path of pools, and one of them replaces the leg.
 #[test]
-fn copies_of_a_leg_beside_it_and_in_its_place_lose_nothing_that_was_acknowledged() {
+fn copies_of_leg_lose_no_acknowledged_write() {
     let Some(part) = part() else {
-        let test = "copies_of_a_leg_beside_it_and_in_its_place_lose_nothing_that_was_acknowledged";
+        let test = "copies_of_leg_lose_no_acknowledged_write";
         let parts = Parts::of(test);
         parts.pass("make");
         pass_killed(&parts, "write");
@@ -722,15 +722,15 @@ fn copies_of_a_leg_beside_it_and_in_its_place_lose_nothing_that_was_acknowledged
             (0..BEFORE).for_each(|block| write(&volume, block));
             pool.sync().expect("sync");
             std::fs::copy(place("a"), place("0.older")).expect("copied");
-            (BEFORE..BEFORE + MEANWHILE).for_each(|block| write(&volume, block));
+            (BEFORE..BEFORE + DURING).for_each(|block| write(&volume, block));
             kill_oneself();
         }
         "more" => {
             let head = Head::start();
             let _legs = head.open(None).expect("open");
             let volume = open_volume(&head.pool());
-            assert_shows_what_was_acknowledged(&volume);
-            let first = BEFORE + MEANWHILE;
+            assert_acknowledged_data_is_readable(&volume);
+            let first = BEFORE + DURING;
             (first..first + AFTER).for_each(|block| write(&volume, block));
             kill_oneself();
         }
@@ -747,7 +747,7 @@ fn copies_of_a_leg_beside_it_and_in_its_place_lose_nothing_that_was_acknowledged
             let legs = head.open(None).expect("it is current");
             let pool = head.pool();
             let volume = open_volume(&pool);
-            assert_shows_what_was_acknowledged(&volume);
+            assert_acknowledged_data_is_readable(&volume);
             assert!(is_current(&legs, "a") && is_current(&legs, "b"));
             volume.close();
             export(pool);
@@ -769,7 +769,7 @@ fn copies_of_a_leg_beside_it_and_in_its_place_lose_nothing_that_was_acknowledged
             let legs = head.open(None).expect("open");
             let pool = head.pool();
             let volume = open_volume(&pool);
-            assert_shows_what_was_acknowledged(&volume);
+            assert_acknowledged_data_is_readable(&volume);
             // The record does not contain the stamp on it: without a confirmation it is not overwritten.
             let record = legs.shown().record.expect("committed");
             assert!(record.divergent.contains(&leg("a")), "{record:?}");

@@ -27,8 +27,8 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            let error = cli::without_odd_tips(error);
-            return match cli::misunderstood(&error, std::env::args_os()) {
+            let error = cli::without_misleading_tips(error);
+            return match cli::usage_error(&error, std::env::args_os()) {
                 Some(failure) => fail(&failure, true),
                 // Prints help, or the error, for people, and exits.
                 None => error.exit(),
@@ -74,7 +74,7 @@ fn ask(plan: Plan, common: &Common, out: Printer) -> Result<(), Failure> {
         Plan::Stream { pool, request } => {
             return pool_access::stream::transfer(common, &pool, request, out);
         }
-        Plan::Patiently(pool, request) => reconnect::ask(common, &pool, request, progress)?,
+        Plan::WithLongTimeOut(pool, request) => reconnect::ask(common, &pool, request, progress)?,
         Plan::Move(args) => head::hand_over::run(&args, common)?,
         Plan::Create(create, legs) => pool_access::create(common, create, legs.as_deref())?,
         Plan::Discover => pool_access::discover(common)?,
@@ -109,7 +109,7 @@ fn perform(program: Program, common: &Common, out: Printer) -> Result<ExitCode, 
         Program::User(command) => head::accounts::user(&command, out),
         Program::Token(command) => head::accounts::token(&command, out),
         Program::Appliance(command) => {
-            let own_facts = |stalls| head::facts::tell(common, stalls);
+            let own_facts = |stalls| head::facts::print_facts(common, stalls);
             return cluster::command::run(&command, &own_facts, out);
         }
         Program::Lab(command) => return lab::command::run(&command, out),

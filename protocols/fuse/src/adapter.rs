@@ -26,14 +26,14 @@ use crate::nodes::Nodes;
 /// Maximum bytes of a write and of a read.
 const TRANSFER_BYTES_MAX: u32 = 1 << 20;
 /// The kernel caches no names, because it would not check permissions again.
-const NAMES_KEPT: Duration = Duration::ZERO;
+const NAME_TTL: Duration = Duration::ZERO;
 /// The kernel caches attributes this long. The space of a file is known only after its blocks are
 /// written.
-const ATTRIBUTES_KEPT: Duration = Duration::from_secs(1);
+const ATTRIBUTE_TTL: Duration = Duration::from_secs(1);
 /// Mode bits that a write clears without the kernel's knowledge.
 const SET_ID: u32 = 0o6000;
 /// The file is opened for execution (`FMODE_EXEC` of Linux).
-const TO_BE_RUN: i32 = 0x20;
+const OPEN_FOR_EXEC: i32 = 0x20;
 /// Directory entries that are read at a time.
 const ENTRIES_MAX: usize = 128;
 /// The cookies of `.` and `..`.
@@ -61,15 +61,15 @@ macro_rules! answer {
     };
 }
 
-fn attributes_kept(known: &FileAttr) -> Duration {
+fn attribute_ttl(known: &FileAttr) -> Duration {
     match u32::from(known.perm) & SET_ID {
-        0 => ATTRIBUTES_KEPT,
+        0 => ATTRIBUTE_TTL,
         _ => Duration::ZERO,
     }
 }
 
-fn tell(reply: ReplyEntry, (known, generation): (FileAttr, Generation)) {
-    reply.entry_with_ttls(&attributes_kept(&known), &NAMES_KEPT, &known, generation);
+fn reply_entry(reply: ReplyEntry, (known, generation): (FileAttr, Generation)) {
+    reply.entry_with_ttls(&attribute_ttl(&known), &NAME_TTL, &known, generation);
 }
 
 fn with_mode(mode: u32) -> SetAttributes {
@@ -109,7 +109,7 @@ impl Adapter {
 
     /// Returns the attributes of an object that the kernel may use from then on.
     fn entry(&self, object: &Object) -> Done<(FileAttr, Generation)> {
-        self.nodes.remember(&*self.files, object.node)?;
+        self.nodes.add_reference(&*self.files, object.node)?;
         let known = attributes(object.node.object, &object.attributes);
         Ok((known, Generation(object.node.generation)))
     }
@@ -213,7 +213,7 @@ impl Adapter {
         let node = self.node(number)?;
         let may = self.files.permissions(&identity::of(request)?, node)?;
         let allowed = match flags.acc_mode() {
-            OpenAccMode::O_RDONLY if flags.0 & TO_BE_RUN != 0 => may.execute,
+            OpenAccMode::O_RDONLY if flags.0 & OPEN_FOR_EXEC != 0 => may.execute,
             OpenAccMode::O_RDONLY => may.read,
             OpenAccMode::O_WRONLY => may.write,
             OpenAccMode::O_RDWR => may.read && may.write,
@@ -348,7 +348,7 @@ impl Filesystem for Adapter {
     }
 
     fn destroy(&mut self) {
-        self.nodes.forget_all(&*self.files);
+        self.nodes.release_all(&*self.files);
     }
 
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
@@ -358,7 +358,7 @@ impl Filesystem for Adapter {
             Err(FileError::Stale) => Err(FileError::NotFound),
             told => told,
         });
-        answer!(told, reply, |told| tell(reply, told));
+        answer!(told, reply, |told| reply_entry(reply, told));
     }
 
     fn forget(&self, _: &Request, number: INodeNo, count: u64) {
@@ -371,7 +371,7 @@ impl Filesystem for Adapter {
             Ok(attributes(node.object, &known))
         });
         answer!(known, reply, |known| reply
-            .attr(&attributes_kept(&known), &known));
+            .attr(&attribute_ttl(&known), &known));
     }
 
     fn setattr(
@@ -402,7 +402,7 @@ impl Filesystem for Adapter {
         };
         let set = self.set(request, number, &wanted, handle.is_some());
         answer!(set, reply, |known| reply
-            .attr(&attributes_kept(&known), &known));
+            .attr(&attribute_ttl(&known), &known));
     }
 
     fn readlink(&self, _: &Request, number: INodeNo, reply: ReplyData) {
@@ -433,7 +433,7 @@ impl Filesystem for Adapter {
             _ => return reply.error(Errno::EINVAL),
         };
         let made = self.make(request, (parent, name), what, &with_mode(mode));
-        answer!(made, reply, |told| tell(reply, told));
+        answer!(made, reply, |told| reply_entry(reply, told));
     }
 
     fn mkdir(
@@ -446,7 +446,7 @@ impl Filesystem for Adapter {
         reply: ReplyEntry,
     ) {
         let made = self.make(request, (parent, name), Make::Directory, &with_mode(mode));
-        answer!(made, reply, |told| tell(reply, told));
+        answer!(made, reply, |told| reply_entry(reply, told));
     }
 
     fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -469,7 +469,7 @@ impl Filesystem for Adapter {
     ) {
         let what = Make::Link(text.as_os_str().as_bytes());
         let made = self.make(request, (parent, name), what, &SetAttributes::default());
-        answer!(made, reply, |told| tell(reply, told));
+        answer!(made, reply, |told| reply_entry(reply, told));
     }
 
     fn rename(
@@ -496,7 +496,7 @@ impl Filesystem for Adapter {
         reply: ReplyEntry,
     ) {
         let linked = self.link(request, number, (parent, name));
-        answer!(linked, reply, |told| tell(reply, told));
+        answer!(linked, reply, |told| reply_entry(reply, told));
     }
 
     fn open(&self, request: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
@@ -517,7 +517,7 @@ impl Filesystem for Adapter {
     ) {
         let made = self.make(request, (parent, name), Make::File, &with_mode(mode));
         answer!(made, reply, |(known, generation)| reply.created(
-            &NAMES_KEPT,
+            &NAME_TTL,
             &known,
             generation,
             FileHandle(0),

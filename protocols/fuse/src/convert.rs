@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_before_1970_are_kept() {
+    fn times_before_1970_round_trip() {
         for (seconds, nanoseconds) in [
             (0, 0),
             (0, 1),
@@ -137,14 +137,14 @@ mod tests {
     }
 
     #[test]
-    fn devices_keep_their_numbers() {
+    fn device_numbers_round_trip() {
         for (major, minor) in [(8, 1), (259, 70_000)] {
             let known = Attributes {
                 device: (major, minor),
                 ..Attributes::of_new(Kind::BlockDevice, 0o600, (0, 0), Time::default())
             };
-            let told = u64::from(attributes(7, &known).rdev);
-            let back = (rustix::fs::major(told), rustix::fs::minor(told));
+            let stored = u64::from(attributes(7, &known).rdev);
+            let back = (rustix::fs::major(stored), rustix::fs::minor(stored));
             assert_eq!(back, (major, minor));
         }
     }

@@ -40,16 +40,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_are_those_of_the_process() {
+    fn groups_are_read_from_the_process() {
         let mut own: Vec<u32> = rustix::process::getgroups()
             .expect("groups")
             .into_iter()
             .map(|group| group.as_raw())
             .collect();
-        let mut told = groups_of(std::process::id()).expect("this process is seen");
+        let mut stored = groups_of(std::process::id()).expect("this process is seen");
         own.sort_unstable();
-        told.sort_unstable();
-        assert_eq!(told, own);
+        stored.sort_unstable();
+        assert_eq!(stored, own);
         assert_eq!(groups_of(0), None, "nobody");
     }
 }

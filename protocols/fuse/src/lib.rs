@@ -26,7 +26,7 @@ use std::sync::Arc;
 use file_system::FileSystem;
 use fuser::{Config, Session, SessionACL};
 
-pub use mount::{Mount, MountError, MountErrorKind, Options, check_place, mount};
+pub use mount::{Mount, MountError, MountErrorKind, Options, check_mount_point, mount};
 
 /// Requests that are handled concurrently.
 const THREADS: usize = 4;

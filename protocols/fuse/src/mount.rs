@@ -80,26 +80,26 @@ pub struct Options {
 pub struct Mount {
     at: PathBuf,
     /// `None` if the system does not provide it: the mount is then identified by its path alone.
-    mark: Option<Mark>,
+    mark: Option<MountId>,
 }
 
 /// Identifies a mount among earlier and later mounts at the same path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Mark {
+struct MountId {
     /// The mount ID, which the kernel reuses after an unmount.
     mount: u64,
     /// Not reused while the file system is in use, mounted or not.
     device_minor: u32,
 }
 
-impl Mark {
+impl MountId {
     /// Returns the mark of the mount that contains a path, without a request to a file system
     /// server.
     fn of(at: &Path) -> Option<Self> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened = rustix::fs::open(at, flags, Mode::empty()).ok()?;
-        let told = format!("/proc/self/fdinfo/{}", opened.as_raw_fd());
-        let mount = mount_of(&std::fs::read_to_string(told).ok()?)?;
+        let stored = format!("/proc/self/fdinfo/{}", opened.as_raw_fd());
+        let mount = mount_of(&std::fs::read_to_string(stored).ok()?)?;
         // Paths need not be UTF-8.
         let mounts = std::fs::read("/proc/self/mountinfo").ok()?;
         let device_minor = device_minor_of(&String::from_utf8_lossy(&mounts), mount)?;
@@ -111,8 +111,8 @@ impl Mark {
 }
 
 /// Returns the mount ID in the text of `/proc/PID/fdinfo`.
-fn mount_of(told: &str) -> Option<u64> {
-    let mut lines = told.lines();
+fn mount_of(stored: &str) -> Option<u64> {
+    let mut lines = stored.lines();
     let number = lines.find_map(|line| line.strip_prefix("mnt_id:"))?;
     number.trim().parse().ok()
 }
@@ -129,7 +129,7 @@ fn device_minor_of(mounts: &str, mount: u64) -> Option<u32> {
 }
 
 /// Checks that this process can mount at `at`.
-pub fn check_place(at: &Path) -> Result<(), MountError> {
+pub fn check_mount_point(at: &Path) -> Result<(), MountError> {
     let checked = check_directory(at).and_then(|()| open_device().map(drop));
     checked.map_err(|kind| MountError {
         at: at.to_owned(),
@@ -190,7 +190,7 @@ pub fn mount(source: &str, at: &Path, how: Options) -> Result<(Mount, OwnedFd), 
     flags.set(MountFlags::RDONLY, how.read_only);
     rustix::mount::mount(source, &at, "fuse.bulkhead", flags, &*options)
         .map_err(|error| failed(error.into()))?;
-    let mark = Mark::of(&at);
+    let mark = MountId::of(&at);
     Ok((Mount { at, mark }, device))
 }
 
@@ -202,14 +202,14 @@ impl Mount {
 
     /// Whether it is still mounted at its path. It may have been moved, or covered by another
     /// mount.
-    fn is_there(&self) -> bool {
-        self.mark.is_none() || Mark::of(&self.at) == self.mark
+    fn is_mounted(&self) -> bool {
+        self.mark.is_none() || MountId::of(&self.at) == self.mark
     }
 
     /// Unmounts it unless it is busy. Returns whether it is unmounted. Other mounts at the path
     /// remain.
     pub fn unmount(&self) -> io::Result<bool> {
-        if !self.is_there() {
+        if !self.is_mounted() {
             return Ok(false);
         }
         match rustix::mount::unmount(&self.at, UnmountFlags::NOFOLLOW) {
@@ -222,8 +222,8 @@ impl Mount {
     }
 
     /// Unmounts it although it may be busy or moved: processes that use it get errors.
-    pub fn unmount_by_force(&self) -> io::Result<()> {
-        let unmounted = match self.is_there() {
+    pub fn force_unmount(&self) -> io::Result<()> {
+        let unmounted = match self.is_mounted() {
             true => self.detach(),
             false => Ok(()),
         };
@@ -250,9 +250,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mount_is_known_by_its_number_and_its_device() {
-        let told = "pos:\t0\nflags:\t012100000\nmnt_id:\t412\nino:\t1\n";
-        assert_eq!(mount_of(told), Some(412));
+    fn mount_is_identified_by_mount_id_and_device() {
+        let stored = "pos:\t0\nflags:\t012100000\nmnt_id:\t412\nino:\t1\n";
+        assert_eq!(mount_of(stored), Some(412));
         assert_eq!(mount_of("pos:\t0\n"), None);
         let mounts = "\
             41 28 0:38 / /mnt rw - tmpfs tmpfs rw\n\
@@ -265,16 +265,16 @@ mod tests {
 
     /// Mounts before and after it at the same path have other marks.
     #[test]
-    fn what_is_mounted_elsewhere_has_another_mark() {
-        let (root, processes) = (Mark::of(Path::new("/")), Mark::of(Path::new("/proc")));
+    fn other_mount_has_a_different_mark() {
+        let (root, processes) = (MountId::of(Path::new("/")), MountId::of(Path::new("/proc")));
         assert!(root.is_some() && processes.is_some());
         assert_ne!(root, processes);
-        assert_eq!(Mark::of(Path::new("/proc/self/no such place")), None);
+        assert_eq!(MountId::of(Path::new("/proc/self/no such place")), None);
         let foreign = Mount {
             at: "/proc".into(),
             mark: root,
         };
-        assert!(!foreign.is_there());
+        assert!(!foreign.is_mounted());
         assert_eq!(foreign.unmount().ok(), Some(false), "it is not ours to end");
         assert!(Path::new("/proc/self").exists());
     }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use file_system::{Done, FileError, FileSystem, Node};
 use fuser::INodeNo;
 
-struct Known {
+struct ReferencedNode {
     node: Node,
     /// References that the kernel has obtained and not forgotten.
     count: u64,
@@ -16,10 +16,10 @@ struct Known {
 
 /// The nodes by their number.
 #[derive(Default)]
-pub(crate) struct Nodes(Mutex<HashMap<u64, Known>>);
+pub(crate) struct Nodes(Mutex<HashMap<u64, ReferencedNode>>);
 
 impl Nodes {
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Known>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, ReferencedNode>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -34,7 +34,7 @@ impl Nodes {
     }
 
     /// Adds a reference of the kernel to `node`.
-    pub fn remember(&self, files: &dyn FileSystem, node: Node) -> Done {
+    pub fn add_reference(&self, files: &dyn FileSystem, node: Node) -> Done {
         files.hold(node)?;
         let is_new = match self.lock().entry(node.object) {
             Entry::Occupied(known) => {
@@ -42,7 +42,7 @@ impl Nodes {
                 false
             }
             Entry::Vacant(place) => {
-                place.insert(Known { node, count: 1 });
+                place.insert(ReferencedNode { node, count: 1 });
                 true
             }
         };
@@ -71,7 +71,7 @@ impl Nodes {
     }
 
     /// Removes all references after an unmount, for which the kernel sends no further messages.
-    pub fn forget_all(&self, files: &dyn FileSystem) {
+    pub fn release_all(&self, files: &dyn FileSystem) {
         let all = std::mem::take(&mut *self.lock());
         all.values().for_each(|known| files.release(known.node));
     }
@@ -88,7 +88,7 @@ mod tests {
     use crate::identity::ROOT;
 
     #[test]
-    fn a_file_without_a_name_stays_until_the_kernel_forgets_it_as_often_as_it_was_told() {
+    fn unlinked_file_is_held_until_its_lookups_are_forgotten() {
         let files: Arc<dyn FileSystem> = Arc::new(MemoryFileSystem::new(1 << 20));
         let (files, root) = (&*files, files.root());
         let nodes = Nodes::default();
@@ -98,7 +98,7 @@ mod tests {
         let number = INodeNo(node.object);
         assert_eq!(nodes.find(files, number), Err(FileError::Stale));
         for _ in 0..3 {
-            nodes.remember(files, node).expect("there");
+            nodes.add_reference(files, node).expect("there");
         }
         let removed = files.remove(&ROOT, root, b"a", Removable::Any, None);
         removed.expect("removed");
@@ -108,21 +108,21 @@ mod tests {
         nodes.forget(files, number, 1);
         assert_eq!(nodes.find(files, number), Err(FileError::Stale));
         assert_eq!(files.attributes(node).err(), Some(FileError::Stale));
-        assert_eq!(nodes.remember(files, node), Err(FileError::Stale));
+        assert_eq!(nodes.add_reference(files, node), Err(FileError::Stale));
     }
 
     #[test]
-    fn nothing_is_held_after_the_end() {
+    fn all_files_are_released_on_unmount() {
         let files: Arc<dyn FileSystem> = Arc::new(MemoryFileSystem::new(1 << 20));
         let (files, root) = (&*files, files.root());
         let nodes = Nodes::default();
         let as_usual = SetAttributes::default();
         let made = files.make(&ROOT, root, b"a", Make::File, &as_usual, None);
         let node = made.expect("made").object.node;
-        nodes.remember(files, node).expect("there");
+        nodes.add_reference(files, node).expect("there");
         let removed = files.remove(&ROOT, root, b"a", Removable::Any, None);
         removed.expect("removed");
-        nodes.forget_all(files);
+        nodes.release_all(files);
         assert_eq!(files.attributes(node).err(), Some(FileError::Stale));
     }
 }

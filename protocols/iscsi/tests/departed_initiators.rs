@@ -13,10 +13,10 @@ use storage_faults::{Fault, FaultyDevice, Operation};
 const SIZE: u64 = 1 << 20;
 
 /// Another initiator port of the same initiator, as after a restart of the host.
-fn from_port(isid: u8) -> LoginAs {
-    LoginAs {
+fn from_port(isid: u8) -> LoginParameters {
+    LoginParameters {
         isid,
-        ..LoginAs::default()
+        ..LoginParameters::default()
     }
 }
 
@@ -33,7 +33,7 @@ fn begin_write(client: &mut Client, byte: u8) {
 }
 
 /// Repeats W1 in a new session and writes W2, both acknowledged.
-fn come_back(fixture: &Fixture, isid: u8) -> Client {
+fn reconnect(fixture: &Fixture, isid: u8) -> Client {
     let mut again = log_in(fixture, isid);
     for byte in [1, 2] {
         assert_eq!(again.write_blocks(0, &[byte; BLOCK]), 0);
@@ -46,7 +46,7 @@ fn sessions_of(fixture: &Fixture, count: usize) -> bool {
 }
 
 #[test]
-fn a_write_in_the_queue_of_a_lost_session_has_no_effect() {
+fn queued_write_has_no_effect_after_session_loss() {
     for isid in [1, 2] {
         let device = FaultyDevice::of_memory(SIZE);
         let fixture = serve_with_workers(1, device.clone());
@@ -66,14 +66,14 @@ fn a_write_in_the_queue_of_a_lost_session_has_no_effect() {
         if isid == 1 {
             // Reinstatement waits for all pending operations.
             std::thread::scope(|scope| {
-                let again = scope.spawn(|| come_back(&fixture, isid));
+                let again = scope.spawn(|| reconnect(&fixture, isid));
                 device.release(Operation::Read);
                 let mut again = again.join().unwrap();
                 assert_eq!(again.read_blocks(0, BLOCK), [2; BLOCK]);
             });
             continue;
         }
-        let mut again = come_back(&fixture, isid);
+        let mut again = reconnect(&fixture, isid);
         device.release(Operation::Read);
         assert_eq!(other.receive().unwrap().opcode(), 0x25);
         wait_until("the lost session is over", || sessions_of(&fixture, 2));
@@ -82,21 +82,21 @@ fn a_write_in_the_queue_of_a_lost_session_has_no_effect() {
 }
 
 #[test]
-fn a_write_that_waits_for_a_lock_has_no_effect_after_its_session_was_lost() {
+fn blocked_write_has_no_effect_after_session_loss() {
     let device = FaultyDevice::of_memory(SIZE);
     let (fixture, mut first) = served_client_of(device.clone());
     device.set(Operation::Write, Fault::HangNext);
     begin_write(&mut first, 1);
     wait_until("W1 waits", || device.hanging(Operation::Write) == 1);
     drop(first);
-    let mut again = come_back(&fixture, 2);
+    let mut again = reconnect(&fixture, 2);
     device.release(Operation::Write);
     wait_until("the lost session is over", || sessions_of(&fixture, 1));
     assert_eq!(again.read_blocks(0, BLOCK), [2; BLOCK]);
 }
 
 #[test]
-fn a_compare_and_write_that_waits_has_no_effect_after_its_session_was_lost() {
+fn blocked_compare_and_write_has_no_effect_after_session_loss() {
     let device = FaultyDevice::of_memory(SIZE);
     let (fixture, mut first) = served_client_of(device.clone());
     device.set(Operation::Write, Fault::HangNext);
@@ -114,7 +114,7 @@ fn a_compare_and_write_that_waits_has_no_effect_after_its_session_was_lost() {
 }
 
 #[test]
-fn an_initiator_is_let_in_again_when_what_takes_effect_has_done_so() {
+fn login_waits_until_writes_in_effect_complete() {
     let device = FaultyDevice::of_memory(SIZE);
     let (fixture, mut first) = served_client_of(device.clone());
     device.set(Operation::Write, Fault::HangNextInEffect);
@@ -122,7 +122,7 @@ fn an_initiator_is_let_in_again_when_what_takes_effect_has_done_so() {
     wait_until("W1 takes effect", || device.hanging(Operation::Write) == 1);
     drop(first);
     std::thread::scope(|scope| {
-        let again = scope.spawn(|| come_back(&fixture, 2));
+        let again = scope.spawn(|| reconnect(&fixture, 2));
         wait_until("the login arrived", || fixture.server.peers().len() == 2);
         assert!(!again.is_finished(), "W1 is not over");
         device.release(Operation::Write);
@@ -132,7 +132,7 @@ fn an_initiator_is_let_in_again_when_what_takes_effect_has_done_so() {
 }
 
 #[test]
-fn a_login_waits_for_a_lost_session_no_longer_than_it_may() {
+fn login_waits_for_a_lost_session_up_to_the_limit() {
     let device = FaultyDevice::of_memory(SIZE);
     let limits = Limits {
         reinstatement_time: std::time::Duration::from_millis(50),
@@ -153,7 +153,7 @@ fn a_login_waits_for_a_lost_session_no_longer_than_it_may() {
 
 /// Its thread is in a flush: it can neither read the write in the socket nor detect the end.
 #[test]
-fn a_write_behind_a_flush_that_hangs_has_no_effect_after_its_initiator_left() {
+fn write_behind_a_hung_flush_has_no_effect_after_disconnect() {
     let device = FaultyDevice::of_memory(SIZE);
     let (fixture, mut first) = served_client_of(device.clone());
     // A permanent path of the initiator, without a new login.

@@ -28,7 +28,7 @@ fn one_block(client: &mut Client, cdb: &[u8], data: &[u8]) -> Pdu {
 
 /// SPC-4, tables of sense keys and of additional sense codes.
 #[test]
-fn each_failure_has_its_sense_and_the_session_goes_on() {
+fn device_errors_return_sense_and_keep_the_session() {
     let device = FaultyDevice::of_memory(SIZE);
     let (_fixture, mut client) = served_client_of(device.clone());
     let (read, write) = (cdb_10(0x28, 0, 1), cdb_10(0x2a, 0, 1));
@@ -59,7 +59,7 @@ fn each_failure_has_its_sense_and_the_session_goes_on() {
 }
 
 #[test]
-fn a_durable_write_whose_flush_fails_is_not_acknowledged() {
+fn durable_write_with_failed_flush_is_not_acknowledged() {
     let device = FaultyDevice::of_memory(SIZE);
     let (_fixture, mut client) = served_client_of(device.clone());
     device.set(Operation::Flush, Fault::Error(ErrorKind::Failed));
@@ -73,7 +73,7 @@ fn a_durable_write_whose_flush_fails_is_not_acknowledged() {
 }
 
 #[test]
-fn a_slow_device_takes_and_gives_every_byte() {
+fn slow_device_transfers_every_byte() {
     let device = FaultyDevice::of_memory(SIZE);
     device.set_all(Fault::Slow);
     let (fixture, mut client) = served_client_of(device);
@@ -84,15 +84,15 @@ fn a_slow_device_takes_and_gives_every_byte() {
 }
 
 #[test]
-fn a_unit_that_hangs_holds_up_neither_its_own_session_nor_others() {
+fn hung_unit_blocks_no_session() {
     let device = FaultyDevice::of_memory(SIZE);
     let (fixture, mut client) = served_client_of(device.clone());
     hang_a_read(&mut client, &device, 9);
     assert!(client.is_served());
     assert_eq!(client.write_blocks(8, &[4; BLOCK]), 0);
-    let other = LoginAs {
+    let other = LoginParameters {
         isid: 2,
-        ..LoginAs::default()
+        ..LoginParameters::default()
     };
     let mut other = Client::log_in_as(fixture.address, &other);
     assert!(other.is_served());
@@ -104,7 +104,7 @@ fn a_unit_that_hangs_holds_up_neither_its_own_session_nor_others() {
 }
 
 #[test]
-fn an_abort_of_a_task_that_runs_is_answered_when_the_task_has_ended() {
+fn abort_response_waits_for_the_running_task() {
     let device = FaultyDevice::of_memory(SIZE);
     let (_fixture, mut client) = served_client_of(device.clone());
     hang_a_read(&mut client, &device, 9);
@@ -120,7 +120,7 @@ fn an_abort_of_a_task_that_runs_is_answered_when_the_task_has_ended() {
 }
 
 #[test]
-fn a_device_that_is_gone_drops_the_session_without_an_answer() {
+fn lost_device_drops_the_session_without_a_response() {
     let commands = [cdb_10(0x28, 0, 1), cdb_10(0x35, 0, 0)];
     for command in commands {
         for fault in [Fault::Error, Fault::LateError].map(|fault| fault(ErrorKind::Gone)) {
@@ -134,7 +134,7 @@ fn a_device_that_is_gone_drops_the_session_without_an_answer() {
 }
 
 #[test]
-fn lost_ownership_drops_everything_without_a_word() {
+fn lost_ownership_drops_sessions_without_logout() {
     let device = FaultyDevice::of_memory(SIZE);
     let (fixture, mut client) = served_client_of(device.clone());
     hang_a_read(&mut client, &device, 9);

@@ -13,14 +13,14 @@ use iscsi::Limits;
 use iscsi::protocol::header::{Header, TAG_NONE};
 
 /// Time-out of events that do not occur.
-const SOON: Duration = Duration::from_millis(300);
+const ABSENCE_TIMEOUT: Duration = Duration::from_millis(300);
 /// Time-out of events on a host that may stall for seconds.
-const IN_TIME: Duration = Duration::from_secs(5);
+const STALL_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[test]
 fn a_half_open_login_is_dropped_in_time() {
     let fixture = serve(Limits {
-        login_time: IN_TIME,
+        login_time: STALL_TIMEOUT,
         ..Limits::default()
     });
     let mut silent = Client::connect(fixture.address);
@@ -33,9 +33,9 @@ fn a_half_open_login_is_dropped_in_time() {
 }
 
 #[test]
-fn a_client_that_never_reads_is_bounded_and_dropped() {
+fn client_that_never_reads_is_bounded_and_dropped() {
     let fixture = serve(Limits {
-        stall_time: SOON,
+        stall_time: ABSENCE_TIMEOUT,
         ..Limits::default()
     });
     let mut deaf = Client::log_in(fixture.address);
@@ -43,9 +43,9 @@ fn a_client_that_never_reads_is_bounded_and_dropped() {
     for tag in 0..100 {
         deaf.read_10(tag, 0, 2048);
     }
-    let who = LoginAs {
+    let who = LoginParameters {
         isid: 2,
-        ..LoginAs::default()
+        ..LoginParameters::default()
     };
     let mut good = Client::log_in_as(fixture.address, &who);
     assert!(good.is_served());
@@ -63,7 +63,7 @@ fn a_segment_over_the_limit_ends_the_connection() {
     for in_login in [true, false] {
         let mut client = Client::connect(fixture.address);
         if !in_login {
-            assert_eq!(client.try_log_in(&LoginAs::default()), 0);
+            assert_eq!(client.try_log_in(&LoginParameters::default()), 0);
         }
         let mut header = Header::new(if in_login { 0x43 } else { 0x05 });
         header.set_data_bytes(if in_login { 8193 } else { 0x40_001 });
@@ -73,7 +73,7 @@ fn a_segment_over_the_limit_ends_the_connection() {
 }
 
 #[test]
-fn a_malformed_additional_header_is_rejected_and_the_connection_goes_on() {
+fn malformed_ahs_is_rejected_and_connection_stays_up() {
     let fixture = serve(Limits::default());
     let mut client = Client::log_in(fixture.address);
     let mut header = client.command(1, &[0; 6], 0x80, 0);
@@ -89,7 +89,7 @@ fn a_malformed_additional_header_is_rejected_and_the_connection_goes_on() {
 #[test]
 fn a_wrong_header_digest_ends_the_connection() {
     let fixture = serve(Limits::default());
-    let who = LoginAs::with_keys("HeaderDigest=CRC32C;DataDigest=CRC32C");
+    let who = LoginParameters::with_keys("HeaderDigest=CRC32C;DataDigest=CRC32C");
     let mut client = Client::log_in_as(fixture.address, &who);
     assert!(client.is_served(), "right digests are taken");
     let header = ping(1, client.cmd_sn);
@@ -101,7 +101,7 @@ fn a_wrong_header_digest_ends_the_connection() {
 #[test]
 fn data_with_a_wrong_digest_is_rejected_and_fails_its_task() {
     let fixture = serve(Limits::default());
-    let who = LoginAs::with_keys("DataDigest=CRC32C;MaxRecvDataSegmentLength=8192");
+    let who = LoginParameters::with_keys("DataDigest=CRC32C;MaxRecvDataSegmentLength=8192");
     let mut client = Client::log_in_as(fixture.address, &who);
     assert!(client.is_served());
     for blocks in [1, 64] {
@@ -158,7 +158,7 @@ fn data_out_of_sequence_fails_its_task_after_the_last_pdu() {
 }
 
 #[test]
-fn data_for_an_unknown_task_is_dropped_whatever_its_size() {
+fn data_for_an_unknown_task_is_dropped_at_any_size() {
     let fixture = serve(Limits::default());
     let mut client = Client::log_in(fixture.address);
     let mut header = Header::new(0x05);
@@ -172,7 +172,7 @@ fn data_for_an_unknown_task_is_dropped_whatever_its_size() {
 }
 
 #[test]
-fn a_thousand_idle_connections_keep_nobody_out() {
+fn thousand_idle_connections_do_not_block_a_login() {
     let fixture = serve(Limits::default());
     let mut idle = Vec::new();
     for _ in 0..1000 {
@@ -192,9 +192,9 @@ fn a_login_over_the_limit_of_its_network_is_refused() {
     limits.connections.per_network_max = 1;
     let fixture = serve(limits);
     let mut good = Client::log_in(fixture.address);
-    let another = LoginAs {
+    let another = LoginParameters {
         isid: 2,
-        ..LoginAs::default()
+        ..LoginParameters::default()
     };
     let status = Client::connect(fixture.address).try_log_in(&another);
     assert_eq!(status, 0x0302, "out of resources");
@@ -203,14 +203,14 @@ fn a_login_over_the_limit_of_its_network_is_refused() {
 
 /// Discovery needs no authentication, so an idle discovery session must not occupy a slot forever.
 #[test]
-fn a_discovery_session_that_asks_for_nothing_is_ended_and_takes_no_place_of_others() {
+fn idle_discovery_session_is_closed_and_uses_no_session_slot() {
     let mut limits = Limits::default();
     limits.connections.total_max = 1;
     limits.discovery_idle_time = std::time::Duration::from_millis(50);
     let fixture = serve(limits);
-    let discovery = LoginAs {
+    let discovery = LoginParameters {
         discovery: true,
-        ..LoginAs::default()
+        ..LoginParameters::default()
     };
     let mut idle = Client::log_in_as(fixture.address, &discovery);
     let mut good = Client::log_in(fixture.address);
@@ -220,7 +220,7 @@ fn a_discovery_session_that_asks_for_nothing_is_ended_and_takes_no_place_of_othe
 }
 
 #[test]
-fn garbage_ends_its_own_connection_only() {
+fn garbage_closes_only_its_own_connection() {
     let fixture = serve(Limits::default());
     let mut good = Client::log_in(fixture.address);
     let seed = fastrand::u64(..);
@@ -228,9 +228,9 @@ fn garbage_ends_its_own_connection_only() {
     for round in 0..200_u8 {
         let mut bad = Client::connect(fixture.address);
         if round % 2 == 0 {
-            let who = LoginAs {
+            let who = LoginParameters {
                 isid: 100,
-                ..LoginAs::default()
+                ..LoginParameters::default()
             };
             assert_eq!(bad.try_log_in(&who), 0);
         }
@@ -252,9 +252,9 @@ fn garbage_ends_its_own_connection_only() {
 }
 
 #[test]
-fn data_that_never_comes_ends_the_connection_and_frees_its_memory() {
+fn missing_data_out_closes_the_connection_and_frees_memory() {
     let fixture = serve(Limits {
-        data_out_time: IN_TIME,
+        data_out_time: STALL_TIMEOUT,
         ..Limits::default()
     });
     let mut client = Client::log_in(fixture.address);
@@ -269,7 +269,7 @@ fn data_that_never_comes_ends_the_connection_and_frees_its_memory() {
 }
 
 #[test]
-fn writes_beyond_the_memory_budget_wait_for_their_turn() {
+fn writes_beyond_the_memory_budget_are_queued() {
     let device = Arc::new(MemoryDevice::new(64 << 20, 512));
     let fixture = serve_device(Limits::default(), 128 * 1024, device);
     let mut client = Client::log_in(fixture.address);
@@ -298,10 +298,10 @@ fn writes_beyond_the_memory_budget_wait_for_their_turn() {
 }
 
 #[test]
-fn a_silent_initiator_is_pinged_and_dropped() {
+fn unresponsive_initiator_is_pinged_and_dropped() {
     let fixture = serve(Limits {
-        ping_after: SOON,
-        ping_answer_time: IN_TIME,
+        ping_after: ABSENCE_TIMEOUT,
+        ping_answer_time: STALL_TIMEOUT,
         ..Limits::default()
     });
     let mut client = Client::log_in(fixture.address);
@@ -348,9 +348,9 @@ fn a_tag_in_use_is_rejected() {
 #[test]
 fn endless_text_is_rejected() {
     let fixture = serve(Limits::default());
-    let who = LoginAs {
+    let who = LoginParameters {
         discovery: true,
-        ..LoginAs::default()
+        ..LoginParameters::default()
     };
     let mut client = Client::log_in_as(fixture.address, &who);
     let mut transfer_tag = TAG_NONE;

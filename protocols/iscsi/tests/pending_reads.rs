@@ -37,7 +37,7 @@ fn answers_pings(client: &mut Client) {
 }
 
 /// Returns the tags of the next `count` completed reads, in order.
-fn answered_reads(client: &mut Client, count: usize) -> Vec<u32> {
+fn completed_reads(client: &mut Client, count: usize) -> Vec<u32> {
     let mut tags: Vec<u32> = (0..count)
         .map(|_| {
             let answer = client.receive().expect("an answer");
@@ -51,42 +51,42 @@ fn answered_reads(client: &mut Client, count: usize) -> Vec<u32> {
 }
 
 fn other_client(fixture: &Fixture) -> Client {
-    let other = LoginAs {
+    let other = LoginParameters {
         isid: 2,
-        ..LoginAs::default()
+        ..LoginParameters::default()
     };
     let mut other = Client::log_in_as(fixture.address, &other);
     assert!(other.is_served());
     other
 }
 
-fn nothing_is_held(fixture: &Fixture) {
+fn assert_nothing_is_held(fixture: &Fixture) {
     wait_until("all memory is free", || fixture.budget.bytes_used() == 0);
 }
 
 #[test]
-fn reads_beyond_the_budget_ask_the_device_for_nothing_until_memory_comes_back() {
+fn reads_beyond_the_budget_wait_for_memory() {
     let (device, fixture, mut client) = four_reads();
     let mut other = other_client(&fixture);
     answers_pings(&mut other);
     assert_eq!(device.call_back(), 2);
-    assert_eq!(answered_reads(&mut client, 2), [1, 2]);
+    assert_eq!(completed_reads(&mut client, 2), [1, 2]);
     wait_until("the remaining reads are started", || device.parked().1 == 2);
     assert_eq!(device.parked(), (BUDGET_BYTES, 2));
     assert_eq!(device.call_back(), 2);
-    assert_eq!(answered_reads(&mut client, 2), [3, 4]);
-    nothing_is_held(&fixture);
+    assert_eq!(completed_reads(&mut client, 2), [3, 4]);
+    assert_nothing_is_held(&fixture);
 }
 
 #[test]
-fn a_read_larger_than_the_budget_is_served_alone() {
+fn oversized_read_is_served_alone() {
     let (device, fixture, mut client) = four_reads();
     client.read_10(5, 0, 4 * READ_BLOCKS);
     answers_pings(&mut client);
     for tags in [[1, 2], [3, 4]] {
         wait_until("two are begun", || device.parked().1 == 2);
         assert_eq!(device.call_back(), 2);
-        assert_eq!(answered_reads(&mut client, 2), tags);
+        assert_eq!(completed_reads(&mut client, 2), tags);
     }
     wait_until("the large one is begun", || {
         device.parked() == (4 * READ_BYTES, 1)
@@ -94,15 +94,15 @@ fn a_read_larger_than_the_budget_is_served_alone() {
     assert_eq!(device.call_back(), 1);
     let answer = client.receive().expect("an answer");
     assert_eq!(answer.data.len() as u64, 4 * READ_BYTES);
-    nothing_is_held(&fixture);
+    assert_nothing_is_held(&fixture);
 }
 
 #[test]
-fn an_initiator_that_vanishes_takes_no_memory_with_it() {
+fn vanished_initiator_releases_its_memory() {
     let (device, fixture, client) = four_reads();
     drop(client);
     assert_eq!(device.call_back(), 2);
-    nothing_is_held(&fixture);
+    assert_nothing_is_held(&fixture);
     device.set(Operation::Read, Fault::None);
     let mut other = other_client(&fixture);
     assert_eq!(other.read_blocks(0, BLOCK), [0; BLOCK]);
@@ -110,21 +110,21 @@ fn an_initiator_that_vanishes_takes_no_memory_with_it() {
 }
 
 #[test]
-fn an_abort_of_a_read_that_waits_for_memory_is_answered_at_once() {
+fn abort_of_a_read_waiting_for_memory_responds_at_once() {
     let (device, fixture, mut client) = four_reads();
     client.send(task_management(1, 50, client.cmd_sn, 3), &[]);
     let done = client.receive().expect("an answer");
     assert_eq!((done.opcode(), done.header.0[2]), (0x22, 0));
     assert_eq!(device.call_back(), 2);
-    assert_eq!(answered_reads(&mut client, 2), [1, 2]);
+    assert_eq!(completed_reads(&mut client, 2), [1, 2]);
     wait_until("the last is begun", || device.parked() == (READ_BYTES, 1));
     assert_eq!(device.call_back(), 1);
-    assert_eq!(answered_reads(&mut client, 1), [4]);
-    nothing_is_held(&fixture);
+    assert_eq!(completed_reads(&mut client, 1), [4]);
+    assert_nothing_is_held(&fixture);
 }
 
 #[test]
-fn a_reset_ends_reads_that_wait_and_is_answered_when_the_device_has_let_go() {
+fn reset_ends_waiting_reads_and_waits_for_the_device() {
     const LOGICAL_UNIT_RESET: u8 = 5;
     let (device, fixture, mut client) = four_reads();
     client.send(
@@ -139,13 +139,13 @@ fn a_reset_ends_reads_that_wait_and_is_answered_when_the_device_has_let_go() {
         (0x22, 0),
         "and no response to a read"
     );
-    nothing_is_held(&fixture);
+    assert_nothing_is_held(&fixture);
     assert_eq!(device.parked(), (0, 0));
     assert!(client.is_served());
 }
 
 #[test]
-fn a_server_that_ends_waits_for_the_device_and_holds_nothing() {
+fn shutdown_waits_for_the_device_and_releases_memory() {
     let (device, fixture, mut client) = four_reads();
     std::thread::scope(|scope| {
         let ending = scope.spawn(|| fixture.server.drop_all_sessions());
@@ -153,6 +153,6 @@ fn a_server_that_ends_waits_for_the_device_and_holds_nothing() {
         assert_eq!(device.call_back(), 2);
         ending.join().expect("no panic");
     });
-    nothing_is_held(&fixture);
+    assert_nothing_is_held(&fixture);
     assert_eq!(device.parked(), (0, 0));
 }

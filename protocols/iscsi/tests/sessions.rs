@@ -11,10 +11,10 @@ use common::*;
 use iscsi::protocol::header::{Header, TAG_NONE};
 use iscsi::{Access, Chap, Credentials, DesiredState, DesiredTarget, Initiators, Limits, Secret};
 
-fn second_isid() -> LoginAs {
-    LoginAs {
+fn second_isid() -> LoginParameters {
+    LoginParameters {
         isid: 2,
-        ..LoginAs::default()
+        ..LoginParameters::default()
     }
 }
 
@@ -28,7 +28,7 @@ fn logout(reason: u8, cid: u16, cmd_sn: u32) -> Header {
 }
 
 #[test]
-fn data_of_every_size_comes_back_as_written() {
+fn data_of_every_size_round_trips() {
     let fixture = serve(Limits::default());
     for (isid, keys) in [
         (1, "InitialR2T=Yes;ImmediateData=No;MaxBurstLength=8192"),
@@ -45,10 +45,10 @@ fn data_of_every_size_comes_back_as_written() {
             "HeaderDigest=CRC32C;DataDigest=CRC32C;MaxRecvDataSegmentLength=4096",
         ),
     ] {
-        let who = LoginAs {
+        let who = LoginParameters {
             isid,
             keys: keys.to_owned(),
-            ..LoginAs::default()
+            ..LoginParameters::default()
         };
         let mut client = Client::log_in_as(fixture.address, &who);
         assert!(client.is_served());
@@ -67,9 +67,9 @@ fn data_of_every_size_comes_back_as_written() {
 }
 
 #[test]
-fn a_refused_write_is_answered_after_its_unsolicited_data() {
+fn refused_write_responds_after_unsolicited_data() {
     let fixture = serve(Limits::default());
-    let who = LoginAs::with_keys("InitialR2T=No;ImmediateData=Yes");
+    let who = LoginParameters::with_keys("InitialR2T=No;ImmediateData=Yes");
     let mut client = Client::log_in_as(fixture.address, &who);
     assert!(client.is_served());
     let cdb = cdb_10(0x2a, u32::MAX, 2);
@@ -109,7 +109,7 @@ fn residuals_are_reported_for_both_directions() {
 }
 
 #[test]
-fn a_busy_initiator_does_not_put_off_the_end_of_a_drain() {
+fn busy_initiator_does_not_delay_the_drain() {
     let (fixture, client) = served_client();
     let stream = client.stream.try_clone().unwrap();
     let busy = std::thread::spawn(move || {
@@ -148,16 +148,16 @@ fn a_new_login_of_the_same_port_replaces_the_old_session() {
 #[test]
 fn commands_over_two_connections_are_executed_in_their_order() {
     let fixture = serve(Limits::default());
-    let who = LoginAs::with_keys("MaxConnections=4;InitialR2T=No");
+    let who = LoginParameters::with_keys("MaxConnections=4;InitialR2T=No");
     let mut one = Client::log_in_as(fixture.address, &who);
     assert!(one.text.contains("MaxConnections=4;"));
     assert!(one.is_served());
-    let further = LoginAs {
+    let further = LoginParameters {
         tsih: one.tsih,
         cid: 1,
         cmd_sn: one.cmd_sn,
         keys: "MaxRecvDataSegmentLength=8192".to_owned(),
-        ..LoginAs::default()
+        ..LoginParameters::default()
     };
     let mut two = Client::log_in_as(fixture.address, &further);
     assert_eq!(two.tsih, one.tsih);
@@ -195,18 +195,18 @@ fn commands_over_two_connections_are_executed_in_their_order() {
 }
 
 #[test]
-fn a_connection_that_breaks_ends_its_session() {
+fn broken_connection_ends_its_session() {
     let fixture = serve(Limits::default());
-    let who = LoginAs::with_keys("MaxConnections=2");
+    let who = LoginParameters::with_keys("MaxConnections=2");
     let mut one = Client::log_in_as(fixture.address, &who);
-    let further = LoginAs {
+    let further = LoginParameters {
         tsih: one.tsih,
         cid: 1,
         keys: String::new(),
-        ..LoginAs::default()
+        ..LoginParameters::default()
     };
     let two = Client::log_in_as(fixture.address, &further);
-    let third = LoginAs {
+    let third = LoginParameters {
         cid: 2,
         ..further.clone()
     };
@@ -226,11 +226,11 @@ fn a_connection_with_the_same_id_replaces_the_old_one_in_its_session() {
     let fixture = serve(Limits::default());
     let mut old = Client::log_in(fixture.address);
     assert!(old.is_served());
-    let again = LoginAs {
+    let again = LoginParameters {
         tsih: old.tsih,
         cmd_sn: old.cmd_sn,
         keys: String::new(),
-        ..LoginAs::default()
+        ..LoginParameters::default()
     };
     let mut new = Client::log_in_as(fixture.address, &again);
     assert_eq!(new.tsih, old.tsih);
@@ -239,7 +239,7 @@ fn a_connection_with_the_same_id_replaces_the_old_one_in_its_session() {
 }
 
 #[test]
-fn send_targets_comes_in_parts_that_the_initiator_can_take() {
+fn send_targets_is_split_to_the_initiator_segment_size() {
     let fixture = serve(Limits::default());
     let memory = || Arc::new(MemoryDevice::new(1 << 20, 512));
     let targets = (0..100)
@@ -253,10 +253,10 @@ fn send_targets_comes_in_parts_that_the_initiator_can_take() {
         portals: vec![portal_desired()],
         discovery: None,
     });
-    let who = LoginAs {
+    let who = LoginParameters {
         discovery: true,
         keys: "MaxRecvDataSegmentLength=512".to_owned(),
-        ..LoginAs::default()
+        ..LoginParameters::default()
     };
     let mut client = Client::log_in_as(fixture.address, &who);
     let (mut text, mut transfer_tag) = (Vec::new(), TAG_NONE);
@@ -289,7 +289,7 @@ fn send_targets_comes_in_parts_that_the_initiator_can_take() {
 }
 
 #[test]
-fn an_aborted_write_is_not_answered_and_writes_nothing() {
+fn aborted_write_gets_no_response_and_writes_no_data() {
     let (fixture, mut client) = served_client();
     client.write_10(9, 0, 1);
     let r2t = client.receive().unwrap();
@@ -309,7 +309,7 @@ fn an_aborted_write_is_not_answered_and_writes_nothing() {
 }
 
 #[test]
-fn durable_writes_under_way_together_are_all_answered() {
+fn concurrent_durable_writes_all_complete() {
     let (fixture, mut client) = served_client();
     for round in 0..50 {
         for tag in 0..64 {
@@ -325,7 +325,7 @@ fn durable_writes_under_way_together_are_all_answered() {
 }
 
 #[test]
-fn a_changed_wish_ends_only_what_is_no_longer_allowed() {
+fn changed_desired_state_ends_only_denied_sessions() {
     let fixture = serve(Limits::default());
     let other = target(
         "iqn.2026-01.org.example:two",
@@ -349,9 +349,9 @@ fn a_changed_wish_ends_only_what_is_no_longer_allowed() {
         "the portal stays"
     );
     let mut one = Client::log_in(fixture.address);
-    let to_other = LoginAs {
+    let to_other = LoginParameters {
         target: other.name().to_string(),
-        ..LoginAs::default()
+        ..LoginParameters::default()
     };
     let mut two = Client::log_in_as(fixture.address, &to_other);
     assert!(one.is_served() && two.is_served());
@@ -372,7 +372,7 @@ fn a_changed_wish_ends_only_what_is_no_longer_allowed() {
     secret.access.chap = Some(user_with_secret());
     apply(vec![secret]);
     assert!(one.is_dropped(), "it did not prove the new secret");
-    let status = Client::connect(fixture.address).try_log_in(&LoginAs::default());
+    let status = Client::connect(fixture.address).try_log_in(&LoginParameters::default());
     assert_eq!(status, 0x0201);
     let status = Client::connect(fixture.address).try_log_in(&to_other);
     assert_eq!(status, 0x0203, "the other target is gone");
@@ -380,7 +380,7 @@ fn a_changed_wish_ends_only_what_is_no_longer_allowed() {
 
 /// The rule is revoked, or gets another secret, during a login.
 #[test]
-fn a_login_that_began_before_a_rule_was_changed_does_not_complete() {
+fn login_started_before_a_rule_change_is_refused() {
     let fixture = serve(Limits::default());
     let denied = Access {
         initiators: Initiators::Listed(vec!["iqn.2026-01.org.example:else".parse().unwrap()]),
@@ -402,9 +402,9 @@ fn a_login_that_began_before_a_rule_was_changed_does_not_complete() {
         };
         apply(target_desired(&fixture.target).access);
         let mut client = Client::connect(fixture.address);
-        client.begin_log_in(&LoginAs::default());
+        client.begin_log_in(&LoginParameters::default());
         apply(access);
-        assert_eq!(client.go_on_log_in(&LoginAs::default()), 0x0202);
+        assert_eq!(client.continue_log_in(&LoginParameters::default()), 0x0202);
         assert!(client.is_dropped());
     }
     wait_until("no session is left", || {
@@ -424,7 +424,7 @@ fn user_with_secret() -> Chap {
 }
 
 #[test]
-fn a_secret_of_discovery_ends_discovery_sessions_without_it_and_no_others() {
+fn new_discovery_secret_ends_only_discovery_sessions_without_it() {
     let (fixture, mut normal) = served_client();
     let ask_for = |discovery: Option<Chap>| {
         fixture.server.apply(DesiredState {
@@ -433,7 +433,7 @@ fn a_secret_of_discovery_ends_discovery_sessions_without_it_and_no_others() {
             discovery,
         })
     };
-    let who = LoginAs {
+    let who = LoginParameters {
         discovery: true,
         keys: String::new(),
         ..second_isid()
@@ -447,7 +447,7 @@ fn a_secret_of_discovery_ends_discovery_sessions_without_it_and_no_others() {
         let sessions = fixture.server.status().sessions;
         sessions.iter().all(|session| session.target.is_some())
     });
-    assert_eq!(begun.go_on_log_in(&who), 0x0202);
+    assert_eq!(begun.continue_log_in(&who), 0x0202);
     let mut after = Client::connect(fixture.address);
     assert_eq!(after.try_log_in(&who), 0x0201);
     assert!(after.is_dropped());
@@ -477,7 +477,7 @@ fn a_removed_portal_ends_its_connections_and_a_new_one_serves() {
 }
 
 #[test]
-fn an_announced_end_says_that_initiators_may_come_back_at_once_and_ends_nothing() {
+fn announced_end_allows_immediate_reconnect_and_keeps_sessions() {
     let (fixture, mut client) = served_client();
     fixture.server.announce_end();
     let told = client.receive().unwrap();
@@ -488,17 +488,23 @@ fn an_announced_end_says_that_initiators_may_come_back_at_once_and_ends_nothing(
 }
 
 #[test]
-fn a_drain_asks_for_logout_and_then_drops() {
+fn drain_requests_logout_and_then_drops() {
     let fixture = serve(Limits::default());
     let mut polite = Client::log_in(fixture.address);
     let mut stubborn = Client::log_in_as(fixture.address, &second_isid());
     let clients = std::thread::spawn(move || {
-        let asked = polite.receive().unwrap();
-        assert_eq!((asked.opcode(), asked.header.0[36]), (0x32, 1));
+        let logout_request = polite.receive().unwrap();
+        assert_eq!(
+            (logout_request.opcode(), logout_request.header.0[36]),
+            (0x32, 1)
+        );
         polite.send(logout(0, 0, polite.cmd_sn), &[]);
         assert_eq!(polite.receive().unwrap().opcode(), 0x26);
-        let asked = stubborn.receive().unwrap();
-        assert_eq!((asked.opcode(), asked.header.0[36]), (0x32, 1));
+        let logout_request = stubborn.receive().unwrap();
+        assert_eq!(
+            (logout_request.opcode(), logout_request.header.0[36]),
+            (0x32, 1)
+        );
         let told = stubborn.receive().unwrap();
         assert_eq!((told.opcode(), told.header.0[36]), (0x32, 3));
         assert!(stubborn.is_dropped());

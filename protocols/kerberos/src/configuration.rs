@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_of_several_files_is_enough() {
+    fn one_readable_configuration_file_suffices() {
         let here = std::env::current_exe().expect("a program");
         let join = |paths: &[&Path]| std::env::join_paths(paths).expect("no colons");
         let (none, other) = (Path::new("/nonexistent/one"), Path::new("/nonexistent/two"));

@@ -42,7 +42,7 @@ impl Name {
                 &mut name.0,
             )
         };
-        told(major, minor).map(|()| name)
+        check_status(major, minor).map(|()| name)
     }
 }
 
@@ -54,7 +54,7 @@ impl Drop for Name {
     }
 }
 
-fn told(major: OM_uint32, minor: OM_uint32) -> Result<(), Error> {
+fn check_status(major: OM_uint32, minor: OM_uint32) -> Result<(), Error> {
     match major == GSS_S_COMPLETE {
         true => Ok(()),
         false => Err(Error {
@@ -108,7 +108,7 @@ pub(crate) fn acquire(keytab: &Path, service: &str) -> Result<Cred, GssError> {
             ptr::null_mut(),
         )
     };
-    told(major, minor)?;
+    check_status(major, minor)?;
     // SAFETY: the call has succeeded, so that this is a credential, and there is no other reference
     // to it.
     Ok(unsafe { Cred::from_c(credential) })

@@ -21,7 +21,7 @@ use library::{Owned, enter};
 
 pub use configuration::{ConfigurationError, check_configuration};
 use users::Names;
-pub use users::{NoAnswer, Principal, User, number_of_group, number_of_user};
+pub use users::{LookupFailed, Principal, User, number_of_group, number_of_user};
 
 /// The OID of Kerberos 5, 1.2.840.113554.1.2.2 (RFC 4121), in its wire format.
 pub const MECHANISM: &[u8] = b"\x2a\x86\x48\x86\xf7\x12\x01\x02\x02";

@@ -47,7 +47,7 @@ impl Hash for Principal {
 /// The system could not look the name up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("look up the user or group {name}: {errno}")]
-pub struct NoAnswer {
+pub struct LookupFailed {
     name: String,
     errno: nix::Error,
 }
@@ -72,7 +72,7 @@ impl Names {
     /// Returns the user, and the part of `lifetime` for which the result is valid. A failed look-up
     /// is an error: a user must not be mapped to `nobody` because a directory service is
     /// unavailable.
-    pub(crate) fn look_up(self, lifetime: Duration) -> Result<(Principal, Duration), NoAnswer> {
+    pub(crate) fn look_up(self, lifetime: Duration) -> Result<(Principal, Duration), LookupFailed> {
         let (user, lifetime) = match self.local.as_deref().map(look_up).transpose()? {
             Some(Some(user)) => (Some(user), lifetime),
             Some(None) => (None, lifetime.min(UNKNOWN_LIFETIME)),
@@ -88,8 +88,8 @@ impl Names {
 /// # Errors
 ///
 /// The look-up failed.
-pub fn number_of_user(name: &str) -> Result<Option<u32>, NoAnswer> {
-    let user = unistd::User::from_name(name).map_err(|errno| NoAnswer::to(name, errno))?;
+pub fn number_of_user(name: &str) -> Result<Option<u32>, LookupFailed> {
+    let user = unistd::User::from_name(name).map_err(|errno| LookupFailed::to(name, errno))?;
     Ok(user.map(|user| user.uid.as_raw()))
 }
 
@@ -98,12 +98,12 @@ pub fn number_of_user(name: &str) -> Result<Option<u32>, NoAnswer> {
 /// # Errors
 ///
 /// The look-up failed.
-pub fn number_of_group(name: &str) -> Result<Option<u32>, NoAnswer> {
-    let group = unistd::Group::from_name(name).map_err(|errno| NoAnswer::to(name, errno))?;
+pub fn number_of_group(name: &str) -> Result<Option<u32>, LookupFailed> {
+    let group = unistd::Group::from_name(name).map_err(|errno| LookupFailed::to(name, errno))?;
     Ok(group.map(|group| group.gid.as_raw()))
 }
 
-impl NoAnswer {
+impl LookupFailed {
     fn to(name: &str, errno: nix::Error) -> Self {
         // The name is untrusted and is logged.
         let shown = name.escape_debug().take(NAME_SHOWN_MAX);
@@ -114,13 +114,13 @@ impl NoAnswer {
     }
 
     /// Whether a retry would fail, too: the entry is too long, such as the members of a group.
-    pub fn is_for_good(&self) -> bool {
+    pub fn is_permanent(&self) -> bool {
         self.errno == nix::Error::ERANGE
     }
 }
 
-fn look_up(name: &str) -> Result<Option<User>, NoAnswer> {
-    let failed = |errno| NoAnswer::to(name, errno);
+fn look_up(name: &str) -> Result<Option<User>, LookupFailed> {
+    let failed = |errno| LookupFailed::to(name, errno);
     let Some(user) = unistd::User::from_name(name).map_err(failed)? else {
         return Ok(None);
     };
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_user_has_its_groups_and_a_stranger_is_nobody() {
+    fn known_user_has_groups_and_unknown_user_is_none() {
         let root = look_up("root").expect("an answer").expect("a user");
         assert_eq!((root.uid, root.gid), (0, 0));
         assert!(root.groups.contains(&0));
@@ -154,7 +154,7 @@ mod tests {
     /// Otherwise a user would be mapped to `nobody` for an hour because a directory service was not
     /// ready.
     #[test]
-    fn who_is_not_known_is_asked_again_soon_and_machines_are_not() {
+    fn unknown_user_is_retried_soon_and_host_principal_is_not() {
         let hour = Duration::from_secs(3600);
         let counts = |local: Option<&str>, lifetime| {
             let names = Names {

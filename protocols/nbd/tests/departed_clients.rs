@@ -37,7 +37,7 @@ fn assert_holds(client: &mut Client, device: &FaultyDevice, bytes: &[u8]) {
 }
 
 /// Repeats W1 on a new connection and writes W2, both acknowledged.
-fn come_back(address: std::net::SocketAddr, length: usize) -> Client {
+fn reconnect(address: std::net::SocketAddr, length: usize) -> Client {
     let mut again = Client::ready(address, 0);
     for (cookie, byte) in [(1, 1), (2, 2)] {
         write(&mut again, cookie, byte, length);
@@ -47,7 +47,7 @@ fn come_back(address: std::net::SocketAddr, length: usize) -> Client {
 }
 
 /// Chooses the export and writes W2, without a reply.
-fn is_kept_waiting(address: std::net::SocketAddr) -> Client {
+fn assert_no_reply(address: std::net::SocketAddr) -> Client {
     let mut again = Client::greeted(address);
     again.send_option(7, b"\0\0\0\x04disk\0\0");
     write(&mut again, 2, 2, SMALL);
@@ -55,7 +55,7 @@ fn is_kept_waiting(address: std::net::SocketAddr) -> Client {
     let answer = std::io::Read::read(&mut again.socket, &mut [0; 16]);
     let kind = answer.map_err(|error| error.kind());
     assert_eq!(kind, Err(ErrorKind::WouldBlock), "W1 is not over");
-    again.socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    again.socket.set_read_timeout(Some(EVENT_TIMEOUT)).unwrap();
     again
 }
 
@@ -101,7 +101,7 @@ fn busy_worker() -> (Arc<FaultyDevice>, NbdServer, std::net::SocketAddr, Client)
 }
 
 #[test]
-fn a_write_in_the_queue_of_a_client_that_left_has_no_effect() {
+fn queued_write_has_no_effect_after_client_disconnect() {
     for length in [SMALL, LARGE] {
         let (device, server, address, mut other) = busy_worker();
         device.set(Operation::Write, Fault::Slow);
@@ -116,7 +116,7 @@ fn a_write_in_the_queue_of_a_client_that_left_has_no_effect() {
         drop(first);
         wait_until("the end was seen", || is_quiet(&server, 1));
         device.set(Operation::Write, Fault::None);
-        let mut again = come_back(address, length);
+        let mut again = reconnect(address, length);
         device.release(Operation::Read);
         assert_eq!(other.simple(), (0, 7));
         other.take(512);
@@ -125,21 +125,21 @@ fn a_write_in_the_queue_of_a_client_that_left_has_no_effect() {
 }
 
 #[test]
-fn a_write_that_waits_for_a_lock_has_no_effect_after_its_client_left() {
+fn blocked_write_has_no_effect_after_client_disconnect() {
     for length in [SMALL, LARGE] {
         let (device, _server, address, first) = hanging_write(Fault::HangNext, length);
         drop(first);
-        let mut again = come_back(address, length);
+        let mut again = reconnect(address, length);
         device.release(Operation::Write);
         assert_holds(&mut again, &device, &vec![2; length]);
     }
 }
 
 #[test]
-fn a_client_is_served_again_when_what_takes_effect_has_done_so() {
+fn reconnect_waits_until_writes_in_effect_complete() {
     let (device, server, address, first) = hanging_write(Fault::HangNextInEffect, SMALL);
     drop(first);
-    let mut again = is_kept_waiting(address);
+    let mut again = assert_no_reply(address);
     device.release(Operation::Write);
     assert_eq!(again.option_reply(7), 1);
     assert_eq!(again.simple(), (0, 2));
@@ -149,9 +149,9 @@ fn a_client_is_served_again_when_what_takes_effect_has_done_so() {
 
 /// The network was cut: the server has not detected the end of the first connection.
 #[test]
-fn what_a_connection_of_unknown_fate_asked_for_happens_before_a_new_one_is_served() {
+fn requests_of_a_stale_connection_complete_before_reconnect() {
     let (device, _server, address, _cut_off) = hanging_write(Fault::HangNext, SMALL);
-    let mut again = is_kept_waiting(address);
+    let mut again = assert_no_reply(address);
     device.release(Operation::Write);
     assert_eq!(again.option_reply(7), 1);
     assert_eq!(again.simple(), (0, 2));
@@ -159,7 +159,7 @@ fn what_a_connection_of_unknown_fate_asked_for_happens_before_a_new_one_is_serve
 }
 
 #[test]
-fn zeroes_in_the_queue_of_a_client_that_left_have_no_effect() {
+fn queued_write_zeroes_has_no_effect_after_disconnect() {
     let (device, server, address) = serve_slowly();
     let mut first = Client::ready(address, 0);
     device.set(Operation::Zero, Fault::HangNext);
@@ -176,7 +176,7 @@ fn zeroes_in_the_queue_of_a_client_that_left_have_no_effect() {
 
 /// Its thread is in a flush: it can neither read the write in the socket nor detect the end.
 #[test]
-fn a_write_behind_a_flush_that_hangs_has_no_effect_after_its_client_left() {
+fn write_behind_a_hung_flush_has_no_effect_after_client_left() {
     let (device, server, address) = serve_slowly();
     let mut first = Client::ready(address, 0);
     write(&mut first, 1, 1, SMALL);

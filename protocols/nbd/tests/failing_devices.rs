@@ -10,7 +10,7 @@ use support::*;
 const SIZE: u64 = 64 << 20;
 
 #[test]
-fn device_errors_have_their_numbers_and_the_session_goes_on() {
+fn device_errors_return_errno_and_keep_the_session() {
     let device = FaultyDevice::of_memory(SIZE);
     let (_server, address) = serve(device.clone());
     let mut client = Client::ready(address, 0);
@@ -41,7 +41,7 @@ fn device_errors_have_their_numbers_and_the_session_goes_on() {
 }
 
 #[test]
-fn structured_replies_tell_what_failed() {
+fn structured_replies_report_the_failed_offset() {
     let device = FaultyDevice::of_memory(SIZE);
     let (_server, address) = serve(device.clone());
     let mut client = Client::ready(address, 1);
@@ -57,7 +57,7 @@ fn structured_replies_tell_what_failed() {
 }
 
 #[test]
-fn a_durable_write_whose_flush_fails_is_not_acknowledged() {
+fn durable_write_with_failed_flush_is_not_acknowledged() {
     const FORCE_UNIT_ACCESS: u16 = 1;
     let device = FaultyDevice::of_memory(SIZE);
     let (_server, address) = serve(device.clone());
@@ -71,7 +71,7 @@ fn a_durable_write_whose_flush_fails_is_not_acknowledged() {
 }
 
 #[test]
-fn a_lost_device_is_never_an_error() {
+fn lost_device_never_returns_an_error() {
     for fault in [Fault::Error, Fault::LateError].map(|fault| fault(ErrorKind::Gone)) {
         for (command, length) in [(0, 4096), (3, 0)] {
             let device = FaultyDevice::of_memory(SIZE);
@@ -85,7 +85,7 @@ fn a_lost_device_is_never_an_error() {
 }
 
 #[test]
-fn a_request_that_hangs_holds_up_neither_its_own_session_nor_others() {
+fn hung_request_blocks_no_session() {
     let device = FaultyDevice::of_memory(SIZE);
     let healthy = FaultyDevice::of_memory(SIZE);
     let (server, address) = serve(device.clone());

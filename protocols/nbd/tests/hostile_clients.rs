@@ -12,7 +12,7 @@ use support::*;
 
 const SIZE: u64 = 256 << 20;
 
-fn hasty() -> ServerLimits {
+fn short_timeouts() -> ServerLimits {
     let mut limits = ServerLimits {
         // Longer than a whole handshake on a busy host.
         handshake_timeout: Duration::from_secs(4),
@@ -30,7 +30,7 @@ fn assert_served(address: std::net::SocketAddr) {
 
 #[test]
 fn half_open_handshakes_are_closed_at_their_deadline() {
-    let (_server, address) = serve_within(Arc::new(MemoryDevice::new(SIZE, 512)), hasty());
+    let (_server, address) = serve_within(Arc::new(MemoryDevice::new(SIZE, 512)), short_timeouts());
     let starts: [&[u8]; 4] = [
         b"",
         b"\0\0",
@@ -89,16 +89,16 @@ fn payloads_beyond_the_maximum_end_the_connection() {
 }
 
 #[test]
-fn a_client_that_never_reads_is_dropped_and_its_memory_comes_back() {
+fn client_that_never_reads_is_dropped_and_memory_freed() {
     let device = Arc::new(MemoryDevice::new(SIZE, 512));
-    let (server, address) = serve_within(device, hasty());
+    let (server, address) = serve_within(device, short_timeouts());
     let mut greedy = Client::ready(address, 0);
     let mut requests = Vec::new();
     for cookie in 0..1000 {
         requests.extend(compact(0, 0, cookie, 0, 1 << 20));
     }
     greedy.send(&requests);
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + EVENT_TIMEOUT;
     while server.status().payload_bytes == 0 {
         assert!(Instant::now() < deadline, "nothing was read for the client");
         std::thread::yield_now();
@@ -118,7 +118,7 @@ fn a_client_that_never_reads_is_dropped_and_its_memory_comes_back() {
 fn memory_for_payloads_is_bounded_over_all_connections() {
     let limits = ServerLimits {
         payload_bytes_max: 4 << 20,
-        ..hasty()
+        ..short_timeouts()
     };
     let (server, address) = serve_within(Arc::new(MemoryDevice::new(SIZE, 512)), limits);
     // Each announces a payload and does not send it.
@@ -129,7 +129,7 @@ fn memory_for_payloads_is_bounded_over_all_connections() {
             client
         })
         .collect();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + EVENT_TIMEOUT;
     while server.status().payload_bytes < 4 << 20 {
         assert!(Instant::now() < deadline, "payloads are not reserved");
         std::thread::yield_now();
@@ -142,7 +142,7 @@ fn memory_for_payloads_is_bounded_over_all_connections() {
 }
 
 #[test]
-fn a_thousand_connections_are_served_at_once() {
+fn thousand_connections_are_served_concurrently() {
     let (server, address) = serve(Arc::new(MemoryDevice::new(SIZE, 512)));
     let mut clients: Vec<_> = (0..1000).map(|_| Client::ready(address, 0)).collect();
     assert_eq!(server.status().connections.len(), 1000);
@@ -154,7 +154,7 @@ fn a_thousand_connections_are_served_at_once() {
         client.take(4096);
     }
     drop(clients);
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + EVENT_TIMEOUT;
     while server.status().connections_alive > 0 {
         assert!(Instant::now() < deadline, "connections are left over");
         std::thread::sleep(Duration::from_millis(5));
@@ -162,18 +162,18 @@ fn a_thousand_connections_are_served_at_once() {
 }
 
 #[test]
-fn a_flood_of_options_whose_answers_are_not_read_is_cut_off() {
+fn option_flood_with_unread_replies_is_disconnected() {
     let exports = (0..500).map(|index| {
         let device = Arc::new(MemoryDevice::new(512, 512));
         export(&format!("{index:0200}"), device)
     });
-    let (server, address) = serve_within(Arc::new(MemoryDevice::new(SIZE, 512)), hasty());
+    let (server, address) = serve_within(Arc::new(MemoryDevice::new(SIZE, 512)), short_timeouts());
     server.apply(desired_state(exports.collect())).unwrap();
     let mut client = Client::greeted(address);
     // The reply to each has more than 100 kB.
     let flood = b"IHAVEOPT\0\0\0\x03\0\0\0\0".repeat(9000);
     let _ = client.socket.write_all(&flood);
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + EVENT_TIMEOUT;
     while server.status().connections_alive > 0 {
         assert!(Instant::now() < deadline, "the client is not cut off");
         std::thread::sleep(Duration::from_millis(5));
@@ -181,7 +181,7 @@ fn a_flood_of_options_whose_answers_are_not_read_is_cut_off() {
 }
 
 #[test]
-fn requests_in_single_bytes_are_understood() {
+fn requests_sent_byte_by_byte_are_parsed() {
     let (_server, address) = serve(Arc::new(MemoryDevice::new(SIZE, 512)));
     let mut client = Client::ready(address, 0);
     let mut bytes = compact(0, 1, 5, 4096, 100);

@@ -18,7 +18,7 @@ fn memory() -> SharedDevice {
 }
 
 #[test]
-fn an_equal_wish_changes_nothing_and_a_new_export_disturbs_nobody() {
+fn reapplied_state_is_a_no_op_and_a_new_export_ends_no_session() {
     let (server, address) = serve(memory());
     let disk = server.status();
     let mut client = Client::ready(address, 0);
@@ -98,7 +98,7 @@ fn a_removed_export_and_a_stricter_rule_end_their_sessions_only() {
 }
 
 #[test]
-fn a_wish_that_cannot_be_fulfilled_changes_nothing() {
+fn failed_apply_changes_nothing() {
     let (server, address) = serve(memory());
     let twice = desired_state(vec![export("a", memory()), export("a", memory())]);
     assert!(matches!(
@@ -115,7 +115,7 @@ fn a_wish_that_cannot_be_fulfilled_changes_nothing() {
 }
 
 #[test]
-fn sessions_by_a_listener_that_goes_end_and_others_notice_nothing() {
+fn removed_listener_ends_only_its_own_sessions() {
     let device = memory();
     let (server, first) = serve(Arc::clone(&device));
     let mut client = Client::ready(first, 0);
@@ -148,7 +148,7 @@ fn sessions_by_a_listener_that_goes_end_and_others_notice_nothing() {
 
 /// Pending requests are completed; later ones are refused, or left to the next head.
 #[test]
-fn draining_finishes_what_is_under_way_and_says_what_the_farewell_asks_for() {
+fn drain_finishes_pending_requests_and_sends_the_farewell() {
     for farewell in [Farewell::Shutdown, Farewell::HandOver] {
         let device = FaultyDevice::of_memory(SIZE);
         let (server, address) = serve(device.clone());
@@ -159,7 +159,7 @@ fn draining_finishes_what_is_under_way_and_says_what_the_farewell_asks_for() {
         wait_until("the write arrives", || {
             device.hanging(Operation::Write) == 1
         });
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + EVENT_TIMEOUT;
         let drained = std::thread::scope(|scope| {
             let draining = scope.spawn(|| server.drain(deadline, farewell));
             while std::net::TcpStream::connect(address).is_ok() {
@@ -184,7 +184,7 @@ fn draining_finishes_what_is_under_way_and_says_what_the_farewell_asks_for() {
 }
 
 #[test]
-fn dropping_all_ends_sessions_without_a_word_even_if_the_device_hangs() {
+fn drop_all_closes_sessions_silently_with_a_hung_device() {
     let device = FaultyDevice::of_memory(SIZE);
     let (server, address) = serve(device.clone());
     let mut client = Client::ready(address, 0);

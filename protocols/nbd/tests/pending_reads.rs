@@ -45,7 +45,7 @@ fn four_reads() -> Reading {
 }
 
 /// Returns the cookies of the next two replies in order.
-fn two_answers(client: &mut Client) -> [u64; 2] {
+fn two_replies(client: &mut Client) -> [u64; 2] {
     let mut cookies = [0; 2].map(|_: u64| {
         let (errno, cookie) = client.simple();
         assert_eq!(errno, 0);
@@ -56,14 +56,14 @@ fn two_answers(client: &mut Client) -> [u64; 2] {
     cookies
 }
 
-fn nothing_is_held(server: &NbdServer) {
+fn assert_nothing_is_held(server: &NbdServer) {
     wait_until("all memory is released", || {
         server.status().payload_bytes == 0
     });
 }
 
 #[test]
-fn a_connection_that_reached_the_budget_waits_and_others_go_on() {
+fn connection_at_its_budget_waits_and_others_continue() {
     let mut reading = four_reads();
     let mut other = Client::ready(reading.address, 0);
     other.request(0, 3, 9, 0, 0);
@@ -73,13 +73,13 @@ fn a_connection_that_reached_the_budget_waits_and_others_go_on() {
         assert_eq!(reading.device.parked(), (BUDGET_BYTES, 2));
         assert_eq!(reading.server.status().payload_bytes, BUDGET_BYTES);
         assert_eq!(reading.device.call_back(), 2);
-        assert_eq!(two_answers(&mut reading.client), cookies);
+        assert_eq!(two_replies(&mut reading.client), cookies);
     }
-    nothing_is_held(&reading.server);
+    assert_nothing_is_held(&reading.server);
 }
 
 #[test]
-fn a_client_that_vanishes_takes_no_memory_with_it() {
+fn vanished_client_releases_its_memory() {
     let reading = four_reads();
     drop(reading.client);
     wait_until("the started reads are completed", || {
@@ -93,7 +93,7 @@ fn a_client_that_vanishes_takes_no_memory_with_it() {
 }
 
 #[test]
-fn a_server_that_ends_answers_what_was_begun_and_holds_nothing() {
+fn shutdown_completes_pending_reads_and_releases_memory() {
     let mut reading = four_reads();
     std::thread::scope(|scope| {
         let (server, device) = (&reading.server, &reading.device);
@@ -104,6 +104,6 @@ fn a_server_that_ends_answers_what_was_begun_and_holds_nothing() {
             ending.is_finished()
         });
     });
-    assert_eq!(two_answers(&mut reading.client), [1, 2]);
-    nothing_is_held(&reading.server);
+    assert_eq!(two_replies(&mut reading.client), [1, 2]);
+    assert_nothing_is_held(&reading.server);
 }

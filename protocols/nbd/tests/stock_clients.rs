@@ -16,12 +16,12 @@ use support::*;
 const SIZE: u64 = 256 << 20;
 
 /// A server on a Unix socket and on TCP, in a temporary directory.
-struct Stand {
+struct TestServer {
     server: NbdServer,
     folder: tempfile::TempDir,
 }
 
-impl Stand {
+impl TestServer {
     fn new(
         exports: Vec<DesiredExport>,
         tls: Option<TlsSettings>,
@@ -94,7 +94,7 @@ fn nbdinfo_lists_and_maps() {
         export("disk", device),
         export("tank/vm/other", Arc::new(MemoryDevice::new(512, 512))),
     ];
-    let stand = Stand::new(exports, None, tempfile::tempdir().unwrap());
+    let stand = TestServer::new(exports, None, tempfile::tempdir().unwrap());
     let list = run("nbdinfo", &["--list", "--json", &stand.uri()]);
     for expected in [
         "\"disk\"",
@@ -122,8 +122,8 @@ fn nbdinfo_lists_and_maps() {
 }
 
 #[test]
-fn nbdcopy_and_qemu_img_copy_there_and_back_without_a_difference() {
-    let stand = Stand::plain();
+fn nbdcopy_and_qemu_img_copies_round_trip() {
+    let stand = TestServer::plain();
     let (image, back) = (stand.image(), stand.path("back"));
     if installed("nbdcopy") {
         run(
@@ -144,7 +144,7 @@ fn nbdcopy_and_qemu_img_copy_there_and_back_without_a_difference() {
         run("cmp", &[text(&image), text(&back)]);
     }
     if installed("qemu-img") {
-        let stand = Stand::plain();
+        let stand = TestServer::plain();
         let image = stand.image();
         run(
             "qemu-img",
@@ -198,11 +198,11 @@ fn nbdcopy_and_qemu_img_copy_there_and_back_without_a_difference() {
 }
 
 #[test]
-fn qemu_io_reads_what_it_wrote_zeroed_and_discarded() {
+fn qemu_io_write_zero_and_discard_read_back() {
     if !installed("qemu-io") {
         return;
     }
-    let stand = Stand::plain();
+    let stand = TestServer::plain();
     let commands = [
         "write -P 0xaa 0 1M",
         "write -f -P 0xbb 1M 64k",
@@ -234,7 +234,7 @@ fn qemu_io_reads_what_it_wrote_zeroed_and_discarded() {
 }
 
 #[test]
-fn fio_verifies_what_it_wrote() {
+fn fio_verify_passes() {
     if !installed("fio")
         || !Command::new("fio")
             .arg("--enghelp=nbd")
@@ -245,7 +245,7 @@ fn fio_verifies_what_it_wrote() {
     {
         return;
     }
-    let stand = Stand::plain();
+    let stand = TestServer::plain();
     let uri = format!("--uri={}", stand.uri());
     run(
         "fio",
@@ -274,11 +274,11 @@ fn fio_verifies_what_it_wrote() {
 }
 
 #[test]
-fn nbdsh_finds_the_errors_of_the_document() {
+fn nbdsh_gets_the_specified_errors() {
     if !installed("nbdsh") {
         return;
     }
-    let stand = Stand::plain();
+    let stand = TestServer::plain();
     let script = r#"
 import errno
 h.set_strict_mode(0)
@@ -334,7 +334,7 @@ fn required_tls_serves_known_certificates_only() {
     }
     let required = tls(folder.path(), TlsMode::Required);
     let device = Arc::new(MemoryDevice::new(SIZE, 512));
-    let stand = Stand::new(vec![export("disk", device)], Some(required), folder);
+    let stand = TestServer::new(vec![export("disk", device)], Some(required), folder);
     let with = |pki: &str, scheme: &str| {
         format!(
             "{}?tls-certificates={}",
@@ -403,7 +403,7 @@ fn offered_tls_protects_exports_with_identities() {
         guarded("other", "vm2.example"),
         export("open", Arc::new(MemoryDevice::new(SIZE, 512))),
     ];
-    let stand = Stand::new(exports, Some(offered), folder);
+    let stand = TestServer::new(exports, Some(offered), folder);
     let uri = format!(
         "{}?tls-certificates={}",
         stand.tcp_uri("nbds"),

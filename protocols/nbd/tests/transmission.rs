@@ -156,7 +156,7 @@ fn extended_headers_have_wide_lengths_and_payloads() {
 }
 
 #[test]
-fn requests_of_no_bytes_are_answered() {
+fn zero_length_requests_get_replies() {
     for device in devices() {
         let (_server, address) = serve(device);
         let mut simple = Client::ready(address, 0);
@@ -173,7 +173,7 @@ fn requests_of_no_bytes_are_answered() {
 }
 
 #[test]
-fn a_burst_of_requests_is_answered_completely() {
+fn request_burst_gets_every_reply() {
     for device in devices() {
         let (_server, address) = serve(device);
         let mut client = Client::ready(address, 0);
@@ -194,7 +194,7 @@ fn a_burst_of_requests_is_answered_completely() {
 }
 
 #[test]
-fn refused_writes_leave_the_stream_in_step() {
+fn refused_write_payload_is_consumed() {
     let (server, address) = serve(Arc::new(MemoryDevice::new(SIZE, 512)));
     let mut client = Client::ready(address, 0);
     for length in [512, 1 << 20] {

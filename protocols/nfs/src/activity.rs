@@ -25,7 +25,7 @@ pub struct Activity {
 
 impl Activity {
     /// Counts a call that took `time`.
-    pub(crate) fn add(&self, moved: Moved, time: Duration) {
+    pub(crate) fn add(&self, moved: Transferred, time: Duration) {
         if moved.has_failed {
             self.failed.fetch_add(1, Ordering::Relaxed);
             return;
@@ -49,7 +49,7 @@ impl Activity {
 
 /// Bytes that a call transferred.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Moved {
+pub struct Transferred {
     /// Bytes that it read, if it reads.
     pub read: Option<u64>,
     /// Bytes that it wrote, if it writes.
@@ -58,7 +58,7 @@ pub struct Moved {
     pub has_failed: bool,
 }
 
-impl Moved {
+impl Transferred {
     pub(crate) fn read(&mut self, bytes: usize) {
         self.read = Some(self.read.unwrap_or(0) + bytes as u64);
     }
@@ -70,18 +70,18 @@ impl Moved {
 
 /// The use of a file system by a call.
 #[derive(Clone, Debug, Default)]
-pub struct Used {
+pub struct ExportUsage {
     /// The name of the last file system of the call.
     pub export: Option<Arc<str>>,
     /// Its counters.
     pub activity: Option<Arc<Activity>>,
     /// The transferred bytes.
-    pub moved: Moved,
+    pub moved: Transferred,
 }
 
-impl Used {
+impl ExportUsage {
     /// Describes a call in the file system of this name.
-    pub(crate) fn of(name: &Arc<str>, activity: &Arc<Activity>, moved: Moved) -> Self {
+    pub(crate) fn of(name: &Arc<str>, activity: &Arc<Activity>, moved: Transferred) -> Self {
         Self {
             export: Some(Arc::clone(name)),
             activity: Some(Arc::clone(activity)),
@@ -92,12 +92,12 @@ impl Used {
 
 /// The counters of all file systems.
 #[derive(Debug, Default)]
-pub(crate) struct Book {
+pub(crate) struct ActivityTable {
     each: HashMap<FileSystemId, Arc<Activity>>,
     rest: Arc<Activity>,
 }
 
-impl Book {
+impl ActivityTable {
     pub fn keep_only(&mut self, is_there: impl Fn(FileSystemId) -> bool) {
         self.each.retain(|id, _| is_there(*id));
     }
@@ -129,20 +129,25 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_counted_by_what_they_moved() {
+    fn calls_are_counted_by_bytes_transferred() {
         let activity = Activity::default();
-        let (mut reads, mut copies) = (Moved::default(), Moved::default());
+        let (mut reads, mut copies) = (Transferred::default(), Transferred::default());
         reads.read(4096);
         reads.read(512);
         copies.wrote(1 << 20);
         copies.read(7);
-        for moved in [reads, copies, Moved::default(), Moved::default()] {
+        for moved in [
+            reads,
+            copies,
+            Transferred::default(),
+            Transferred::default(),
+        ] {
             activity.add(moved, TIME);
         }
         assert_eq!(counts(&activity), [(2, 4615), (1, 1 << 20), (2, 0)]);
         assert_eq!(activity.reads.snapshot().us, 200);
         activity.add(
-            Moved {
+            Transferred {
                 has_failed: true,
                 ..reads
             },
@@ -153,21 +158,26 @@ mod tests {
 
     #[test]
     fn file_systems_beyond_the_bound_are_counted_together() {
-        let mut book = Book::default();
+        let mut activity_table = ActivityTable::default();
         let id = |guid: usize| FileSystemId {
             guid: guid as u64,
             ..FileSystemId::default()
         };
-        let all: Vec<_> = (0..COUNTED_MAX).map(|guid| book.of(id(guid))).collect();
-        assert!(all.iter().all(|one| !book.is_rest(one)));
-        let beyond = [book.of(id(COUNTED_MAX)), book.of(id(COUNTED_MAX + 1))];
-        assert!(beyond.iter().all(|one| book.is_rest(one)));
+        let all: Vec<_> = (0..COUNTED_MAX)
+            .map(|guid| activity_table.of(id(guid)))
+            .collect();
+        assert!(all.iter().all(|one| !activity_table.is_rest(one)));
+        let beyond = [
+            activity_table.of(id(COUNTED_MAX)),
+            activity_table.of(id(COUNTED_MAX + 1)),
+        ];
+        assert!(beyond.iter().all(|one| activity_table.is_rest(one)));
         assert!(
-            Arc::ptr_eq(&book.of(id(7)), &all[7]),
+            Arc::ptr_eq(&activity_table.of(id(7)), &all[7]),
             "it continues with its counters"
         );
-        book.keep_only(|one| one != id(3));
-        let next = book.of(id(COUNTED_MAX));
-        assert!(!book.is_rest(&next), "there is room");
+        activity_table.keep_only(|one| one != id(3));
+        let next = activity_table.of(id(COUNTED_MAX));
+        assert!(!activity_table.is_rest(&next), "there is room");
     }
 }

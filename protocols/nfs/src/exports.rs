@@ -13,7 +13,7 @@ use file_system::{
     Removable, Renamed, SetAttributes, Statistics, Time,
 };
 
-use crate::activity::{Activity, Book, Moved, Used};
+use crate::activity::{Activity, ActivityTable, ExportUsage, Transferred};
 use crate::handles::{BadHandle, HANDLE_BYTES, HandleKey};
 use crate::rpc::Credential;
 use crate::sharenfs::{Access, Security, Share, Transport};
@@ -110,8 +110,8 @@ pub struct Export {
 
 impl Export {
     /// Describes a call in this file system that transferred data.
-    pub(crate) fn used(&self, moved: Moved) -> Used {
-        Used::of(&self.name, &self.activity, moved)
+    pub(crate) fn used(&self, moved: Transferred) -> ExportUsage {
+        ExportUsage::of(&self.name, &self.activity, moved)
     }
 
     /// Returns its root and opens the file system if necessary. On failure the root is an invalid
@@ -224,14 +224,14 @@ pub struct Exports {
 
 /// Why a filehandle is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoPlace {
+pub enum InvalidHandle {
     /// It is not a filehandle.
     Bad,
     /// Its file system is not shared, or the signature is wrong. A client that guesses handles
     /// cannot distinguish the two.
     Stale,
     /// Its file system may be one that cannot be read yet.
-    NotYet,
+    Pending,
 }
 
 /// The owner of a name in a directory.
@@ -281,7 +281,7 @@ impl NameOwner {
 }
 
 /// A child of a directory in the tree.
-pub struct Hanging<'a> {
+pub struct ChildMount<'a> {
     /// The name.
     pub name: &'a [u8],
     /// The object.
@@ -295,8 +295,8 @@ impl Exports {
     pub fn new(shared: Vec<Shared>) -> Result<Self, ExportError> {
         let own = Export {
             name: "".into(),
-            files: Arc::new(Nothing),
-            id: Nothing.id(),
+            files: Arc::new(EmptyDirectories),
+            id: EmptyDirectories.id(),
             activity: Arc::default(),
             share: None,
             junction: ROOT.object,
@@ -358,12 +358,12 @@ impl Exports {
         self
     }
 
-    /// Counts in `book`, which drops file systems that are no longer shared.
+    /// Counts in `activity_table`, which drops file systems that are no longer shared.
     #[must_use]
-    pub(crate) fn counted_in(mut self, book: &mut Book) -> Self {
-        book.keep_only(|id| self.by_id.contains_key(&id) || self.closed.contains(&id));
+    pub(crate) fn counted_in(mut self, activity_table: &mut ActivityTable) -> Self {
+        activity_table.keep_only(|id| self.by_id.contains_key(&id) || self.closed.contains(&id));
         for export in &mut self.exports[1..] {
-            export.activity = book.of(export.id);
+            export.activity = activity_table.of(export.id);
         }
         self
     }
@@ -402,7 +402,7 @@ impl Exports {
         for (depth, part) in parts.iter().enumerate() {
             let part = part.as_bytes();
             file_system::rights::check_name(part, NAME_BYTES_MAX).map_err(|_| bad())?;
-            let own = Nothing::node(&parts[..=depth]).object;
+            let own = EmptyDirectories::node(&parts[..=depth]).object;
             let junction = self.junctions.entry(at).or_default();
             junction.exports.push(index);
             let child = *junction.children.entry(part.to_vec()).or_insert(own);
@@ -473,7 +473,7 @@ impl Exports {
             },
             None => Place {
                 export: 0,
-                node: Nothing::directory_of(junction),
+                node: EmptyDirectories::directory_of(junction),
             },
         })
     }
@@ -506,22 +506,22 @@ impl Exports {
     ///
     /// A filehandle with a wrong signature is stale, not bad: a client with a filehandle signed by
     /// an earlier key repeats the lookup by name (RFC 8881, 15.1.2.1).
-    pub fn found(&self, bytes: &[u8], now_ms: u64) -> Result<Place, NoPlace> {
+    pub fn found(&self, bytes: &[u8], now_ms: u64) -> Result<Place, InvalidHandle> {
         let is_root = |handle| {
             let place = self.place(handle);
             place.is_some_and(|place| self.junction(place).is_some())
         };
         let handle = self.key.open(bytes, now_ms, is_root);
         let handle = handle.map_err(|bad| match bad {
-            BadHandle::Form { .. } => NoPlace::Bad,
-            BadHandle::Code => NoPlace::Stale,
+            BadHandle::Form { .. } => InvalidHandle::Bad,
+            BadHandle::Code => InvalidHandle::Stale,
             // The root of a file system that is not open yet is unknown.
-            BadHandle::Unsigned if self.is_incomplete => NoPlace::NotYet,
-            BadHandle::Unsigned => NoPlace::Stale,
+            BadHandle::Unsigned if self.is_incomplete => InvalidHandle::Pending,
+            BadHandle::Unsigned => InvalidHandle::Stale,
         })?;
         self.place(handle).ok_or(match self.is_incomplete {
-            true => NoPlace::NotYet,
-            false => NoPlace::Stale,
+            true => InvalidHandle::Pending,
+            false => InvalidHandle::Stale,
         })
     }
 
@@ -566,7 +566,7 @@ impl Exports {
     /// Returns the owner of a name in a directory. Each operation that creates, links, renames,
     /// removes or resolves a name must call it first.
     pub fn owner(&self, directory: Place, name: &[u8], from: &Source) -> NameOwner {
-        if let Some(place) = self.hanging(directory, name, from) {
+        if let Some(place) = self.child_mount(directory, name, from) {
             return NameOwner::FileSystem(place);
         }
         match self.is_of_file_system(directory, name) {
@@ -592,7 +592,7 @@ impl Exports {
     }
 
     /// Returns the child of a directory by name.
-    fn hanging(&self, directory: Place, name: &[u8], from: &Source) -> Option<Place> {
+    fn child_mount(&self, directory: Place, name: &[u8], from: &Source) -> Option<Place> {
         let junction = &self.junctions[&self.junction(directory)?];
         let child = *junction.children.get(name)?;
         self.seen(child, from).filter(|_| self.sees(child, from))
@@ -600,19 +600,19 @@ impl Exports {
 
     /// Returns the children of a directory after a cookie. Each returned file system is opened, and
     /// no further one.
-    pub fn all_hanging<'a>(
+    pub fn child_mounts<'a>(
         &'a self,
         directory: Place,
         cookie: u64,
         from: &'a Source,
-    ) -> impl Iterator<Item = Hanging<'a>> {
+    ) -> impl Iterator<Item = ChildMount<'a>> {
         let junction = self.junction(directory);
         let children = junction.map(|number| &self.junctions[&number].children);
         let children = (COOKIE_LAST + 1..).zip(children.into_iter().flatten());
         let visible = children
             .filter(move |(number, (_, child))| *number > cookie && self.sees(**child, from));
         visible.filter_map(move |(number, (name, child))| {
-            Some(Hanging {
+            Some(ChildMount {
                 name,
                 place: self.seen(*child, from)?,
                 cookie: number,
@@ -629,9 +629,9 @@ impl Exports {
 
 /// The file system of the tree's own directories. All are empty, with numbers derived from their
 /// names.
-struct Nothing;
+struct EmptyDirectories;
 
-impl Nothing {
+impl EmptyDirectories {
     /// The result is equal on every head.
     fn node(path: &[&str]) -> Node {
         let bytes = path.iter().flat_map(|part| part.bytes().chain([0]));
@@ -656,7 +656,7 @@ impl Nothing {
     }
 }
 
-impl FileSystem for Nothing {
+impl FileSystem for EmptyDirectories {
     fn id(&self) -> FileSystemId {
         FileSystemId::default()
     }
@@ -809,14 +809,14 @@ mod tests {
     }
 
     fn names(exports: &Exports, directory: Place, from: &Source) -> Vec<String> {
-        let hanging = exports.all_hanging(directory, 0, from);
-        hanging
+        let child_mount = exports.child_mounts(directory, 0, from);
+        child_mount
             .map(|one| String::from_utf8_lossy(one.name).into_owned())
             .collect()
     }
 
     #[test]
-    fn file_systems_hang_at_the_names_of_their_datasets() {
+    fn file_systems_are_mounted_at_their_dataset_names() {
         let all = "rw=192.0.2.0/24";
         let exports = Exports::new(vec![
             shared("tank/home/alice", 7, all),
@@ -826,20 +826,25 @@ mod tests {
         let exports = exports.expect("a tree");
         let (from, other) = (source("192.0.2.1"), source("198.51.100.1"));
         let root = exports.root(&from);
-        let tank = exports.hanging(root, b"tank", &from).expect("on the way");
+        let tank = exports
+            .child_mount(root, b"tank", &from)
+            .expect("on the way");
         assert_eq!((root.export, tank.export), (0, 0));
         assert_eq!(names(&exports, tank, &from), ["home"]);
         assert_eq!(names(&exports, tank, &other), ["a"]);
-        let home = exports.hanging(tank, b"home", &from).expect("shared");
+        let home = exports.child_mount(tank, b"home", &from).expect("shared");
         assert_eq!(exports.export(home.export).name.as_ref(), "tank/home");
-        let alice = exports.hanging(home, b"alice", &from).expect("shared");
+        let alice = exports.child_mount(home, b"alice", &from).expect("shared");
         assert_eq!(
             exports.export(alice.export).name.as_ref(),
             "tank/home/alice"
         );
         assert_eq!(exports.above(alice, &from), Some(home));
         assert_eq!(exports.above(root, &from), Some(root));
-        assert!(exports.hanging(tank, b"a", &from).is_none(), "not theirs");
+        assert!(
+            exports.child_mount(tank, b"a", &from).is_none(),
+            "not theirs"
+        );
         let nobody = Identity {
             uid: 65_534,
             gid: 65_534,
@@ -861,7 +866,7 @@ mod tests {
 
     /// A client that may use a file system, but not its parent, can reach it.
     #[test]
-    fn what_is_closed_above_does_not_close_what_is_below() {
+    fn unshared_parent_does_not_hide_a_shared_child() {
         let exports = Exports::new(vec![
             shared("tank", 7, "rw=192.0.2.1"),
             shared("tank/open", 8, "rw=192.0.2.0/24"),
@@ -869,20 +874,22 @@ mod tests {
         let exports = exports.expect("a tree");
         let from = source("192.0.2.9");
         let root = exports.root(&from);
-        let tank = exports.hanging(root, b"tank", &from).expect("on the way");
+        let tank = exports
+            .child_mount(root, b"tank", &from)
+            .expect("on the way");
         assert_eq!(tank.export, 0);
-        let open = exports.hanging(tank, b"open", &from).expect("shared");
+        let open = exports.child_mount(tank, b"open", &from).expect("shared");
         assert_eq!(exports.export(open.export).name.as_ref(), "tank/open");
         assert_eq!(exports.above(open, &from), Some(tank));
         assert!(
             exports
-                .hanging(root, b"tank", &source("192.0.3.1"))
+                .child_mount(root, b"tank", &source("192.0.3.1"))
                 .is_none()
         );
     }
 
     #[test]
-    fn what_would_be_ambiguous_is_refused() {
+    fn ambiguous_exports_are_refused() {
         let all = "rw=192.0.2.0/24";
         let same = Exports::new(vec![shared("a", 1, all), shared("b", 1, all)]);
         assert!(matches!(same, Err(ExportError::SameIdentity { .. })));

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handle_without_a_code_is_accepted_for_a_time_and_where_it_is_known() {
+    fn unsigned_handle_is_accepted_until_expiry_or_if_known() {
         let older = without_code(HANDLE);
         assert_eq!(open(&older), Err(BadHandle::Unsigned));
         assert_eq!(key().open(&older, 0, |handle| handle == HANDLE), Ok(HANDLE));
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_another_form_or_length_are_no_handle() {
+    fn handle_of_other_format_or_length_is_refused() {
         let bytes = key().sign(HANDLE);
         for length in (0..bytes.len()).chain([bytes.len() + 1, 64, 128]) {
             let mut cut = bytes.to_vec();

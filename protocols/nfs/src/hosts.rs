@@ -15,7 +15,7 @@ const MESSAGES_PER_HOST_MAX: usize = 256;
 
 /// A host and the local address that it uses. A host ignores calls from another address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Way {
+pub struct AddressPair {
     /// The local address.
     pub here: IpAddr,
     /// The host's address.
@@ -28,13 +28,13 @@ pub struct Hosts {
     /// The NSM `state` of the server: odd, and different after each start.
     pub start: u32,
     /// Routes to the hosts.
-    pub ways: BTreeSet<Way>,
+    pub ways: BTreeSet<AddressPair>,
 }
 
 /// The text is not a list of hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no list of hosts")]
-pub struct NoHosts;
+pub struct InvalidHosts;
 
 impl Hosts {
     /// Bytes of the text of a list: the maximum of a ZFS property.
@@ -52,7 +52,7 @@ impl fmt::Display for Hosts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.start)?;
         let mut last = None;
-        for Way { here, there } in &self.ways {
+        for AddressPair { here, there } in &self.ways {
             match last.replace(here) == Some(here) {
                 true => write!(f, ",{there}")?,
                 false => write!(f, " {here}={there}")?,
@@ -63,21 +63,21 @@ impl fmt::Display for Hosts {
 }
 
 impl FromStr for Hosts {
-    type Err = NoHosts;
+    type Err = InvalidHosts;
 
-    fn from_str(text: &str) -> Result<Self, NoHosts> {
+    fn from_str(text: &str) -> Result<Self, InvalidHosts> {
         let mut parts = text.split(' ');
         let start = parts.next().and_then(|start| start.parse().ok());
         let mut ways = BTreeSet::new();
         for part in parts {
-            let (here, hosts) = part.split_once('=').ok_or(NoHosts)?;
-            let here = here.parse().map_err(|_| NoHosts)?;
+            let (here, hosts) = part.split_once('=').ok_or(InvalidHosts)?;
+            let here = here.parse().map_err(|_| InvalidHosts)?;
             for there in hosts.split(',') {
-                let there = there.parse().map_err(|_| NoHosts)?;
-                ways.insert(Way { here, there });
+                let there = there.parse().map_err(|_| InvalidHosts)?;
+                ways.insert(AddressPair { here, there });
             }
         }
-        let start = start.ok_or(NoHosts)?;
+        let start = start.ok_or(InvalidHosts)?;
         Ok(Self { start, ways })
     }
 }
@@ -90,14 +90,14 @@ pub enum Purpose {
     /// Grants a blocked lock, by its number.
     Granted(u64),
     /// The result of an asynchronous request.
-    Answer,
+    Reply,
 }
 
 /// A call to a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     /// The route to the host.
-    pub way: Way,
+    pub way: AddressPair,
     /// The RPC program on the host.
     pub program: u32,
     /// The program version.
@@ -125,14 +125,14 @@ pub enum Readiness {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The host replied; `was_repeated` if an earlier copy may have been executed, too.
-    Answered {
+    Replied {
         /// The results.
         results: Vec<u8>,
         /// The call was sent more than once.
         was_repeated: bool,
     },
     /// No reply within the time-out, or the host has no such RPC program.
-    Unanswered {
+    NoReply {
         /// Whether it may have been executed.
         was_sent: bool,
     },
@@ -183,8 +183,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_of_hosts_is_read_as_it_was_written() {
-        let way = |here: &str, there: &str| Way {
+    fn host_list_round_trips() {
+        let way = |here: &str, there: &str| AddressPair {
             here: here.parse().expect("an address"),
             there: there.parse().expect("an address"),
         };
@@ -211,12 +211,12 @@ mod tests {
             "5 10.0.0.1=10.0.0.7,",
             "5  ",
         ] {
-            assert_eq!(text.parse::<Hosts>(), Err(NoHosts), "{text:?}");
+            assert_eq!(text.parse::<Hosts>(), Err(InvalidHosts), "{text:?}");
         }
     }
 
     #[test]
-    fn starts_have_odd_numbers_that_differ() {
+    fn nsm_states_are_odd_and_distinct() {
         let after = |start| {
             Hosts {
                 start,
@@ -231,10 +231,10 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_takes_nothing_leaves_room_for_others() {
+    fn unreachable_host_does_not_fill_the_outbox() {
         let outbox = Outbox::default();
         let message = |there: [u8; 4]| Message {
-            way: Way {
+            way: AddressPair {
                 here: [10, 0, 0, 1].into(),
                 there: there.into(),
             },
@@ -242,7 +242,7 @@ mod tests {
             version: 1,
             procedure: 1,
             arguments: Vec::new(),
-            purpose: Purpose::Answer,
+            purpose: Purpose::Reply,
         };
         for _ in 0..MESSAGES_PER_HOST_MAX {
             assert!(outbox.put(message([10, 0, 0, 7])));

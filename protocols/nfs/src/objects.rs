@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_list_allows_is_told_as_operations_then_do() {
+    fn acl_access_matches_the_operations() {
         let none = Permissions::default();
         let enters = Permissions {
             write: true,

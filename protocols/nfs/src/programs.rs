@@ -13,24 +13,30 @@ const COMPOUND: u32 = 1;
 
 /// The listener of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Door {
+pub(crate) enum CallListener {
     /// The NFS port, for clients that may use files.
     Files,
     /// The NFS port, for an unprivileged port of a client host: `mount` probes the server from
     /// there.
-    Guests,
+    Unprivileged,
     /// The port mapper port, open to every user of a client host; hosts report restarts here.
     Ports(portmap::Ports, portmap::Transport),
 }
 
 /// Checks that the procedure exists behind a door.
-pub(crate) const fn accepts(call: &Call, door: Door) -> Accepted {
+pub(crate) const fn accepts(call: &Call, door: CallListener) -> Accepted {
     let versions = match (call.program, door) {
-        (PROGRAM, Door::Files | Door::Guests) => (v3::VERSION, VERSION),
-        (v3::MOUNT_PROGRAM, Door::Files | Door::Guests) => (v3::VERSION, v3::VERSION),
-        (locks::PROGRAM, Door::Files | Door::Guests) => (locks::VERSION, locks::VERSION),
-        (locks::STATUS_PROGRAM, Door::Ports(..)) => (locks::STATUS_VERSION, locks::STATUS_VERSION),
-        (portmap::PROGRAM, Door::Ports(..)) => portmap::VERSIONS,
+        (PROGRAM, CallListener::Files | CallListener::Unprivileged) => (v3::VERSION, VERSION),
+        (v3::MOUNT_PROGRAM, CallListener::Files | CallListener::Unprivileged) => {
+            (v3::VERSION, v3::VERSION)
+        }
+        (locks::PROGRAM, CallListener::Files | CallListener::Unprivileged) => {
+            (locks::VERSION, locks::VERSION)
+        }
+        (locks::STATUS_PROGRAM, CallListener::Ports(..)) => {
+            (locks::STATUS_VERSION, locks::STATUS_VERSION)
+        }
+        (portmap::PROGRAM, CallListener::Ports(..)) => portmap::VERSIONS,
         _ => return Accepted::ProgramUnavailable,
     };
     let (lowest, highest) = versions;
@@ -42,7 +48,7 @@ pub(crate) const fn accepts(call: &Call, door: Door) -> Accepted {
         (PROGRAM, ..) => v3::is_procedure(call.procedure),
         (locks::PROGRAM, ..) => locks::is_procedure(call.procedure),
         (locks::STATUS_PROGRAM, ..) => locks::is_status_procedure(call.procedure),
-        (_, version, Door::Ports(_, transport)) => {
+        (_, version, CallListener::Ports(_, transport)) => {
             portmap::is_procedure(version, call.procedure, transport)
         }
         _ => v3::is_mount_procedure(call.procedure),
@@ -54,10 +60,10 @@ pub(crate) const fn accepts(call: &Call, door: Door) -> Accepted {
 }
 
 /// Returns the payload of the reply if the call is slow, according to its first operations.
-pub(crate) fn takes_long(call: &Call, arguments: &[u8]) -> Option<u32> {
+pub(crate) fn slow_payload(call: &Call, arguments: &[u8]) -> Option<u32> {
     match (call.program, call.version) {
-        (PROGRAM, VERSION) if call.procedure == COMPOUND => v4::takes_long(arguments),
-        (PROGRAM, v3::VERSION) => v3::takes_long(call.procedure, arguments),
+        (PROGRAM, VERSION) if call.procedure == COMPOUND => v4::slow_payload(arguments),
+        (PROGRAM, v3::VERSION) => v3::slow_payload(call.procedure, arguments),
         _ => None,
     }
 }

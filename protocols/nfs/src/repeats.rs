@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_are_known_again_for_a_while_and_are_bounded() {
+    fn repeated_calls_are_recognized_for_a_bounded_time() {
         let mut repeats = Repeats::default();
         let place = |number: u32| {
             let mut place = Place::default();

@@ -50,7 +50,7 @@ pub enum BadAuthentication {
     /// one.
     NoContext = 13,
     /// The context is used up. The client creates a new one.
-    UsedUp = 14,
+    ContextExhausted = 14,
 }
 
 /// Why a connection must be closed: the start of the next record is unknown.
@@ -210,11 +210,11 @@ pub struct Secured<'a> {
 
 /// Why there is no call to execute.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NoCall<'a> {
+pub enum NotExecutable<'a> {
     /// The reply is these bytes, a record without its mark.
-    Answer(Vec<u8>),
+    Reply(Vec<u8>),
     /// The probe for TLS, in the form defined for it: a null procedure.
-    AsksForTls {
+    StartTls {
         /// The transaction ID, repeated in the reply.
         transaction: u32,
     },
@@ -225,18 +225,18 @@ pub enum NoCall<'a> {
 }
 
 /// Reads the header of a call. The arguments remain in `reader`.
-pub fn read_call<'a>(reader: &mut Reader<'a>) -> Result<Call, NoCall<'a>> {
+pub fn read_call<'a>(reader: &mut Reader<'a>) -> Result<Call, NotExecutable<'a>> {
     let record = reader.rest();
-    let malformed = |_: Malformed| NoCall::Malformed;
+    let malformed = |_: Malformed| NotExecutable::Malformed;
     let transaction = reader.u32().map_err(malformed)?;
     if reader.u32().map_err(malformed)? != CALL {
-        return Err(NoCall::Malformed);
+        return Err(NotExecutable::Malformed);
     }
     if reader.u32().map_err(malformed)? != RPC_VERSION {
         let mut answer = denied(transaction, RPC_MISMATCH);
         answer.u32(RPC_VERSION);
         answer.u32(RPC_VERSION);
-        return Err(NoCall::Answer(answer.into_bytes()));
+        return Err(NotExecutable::Reply(answer.into_bytes()));
     }
     let program = reader.u32().map_err(malformed)?;
     let version = reader.u32().map_err(malformed)?;
@@ -247,7 +247,7 @@ pub fn read_call<'a>(reader: &mut Reader<'a>) -> Result<Call, NoCall<'a>> {
     let _verifier_flavor = reader.u32().map_err(malformed)?;
     let verifier = reader.opaque(AUTHENTICATION_BYTES_MAX).map_err(malformed)?;
     if flavor == AUTH_TLS && body.is_empty() && procedure == NULL {
-        return Err(NoCall::AsksForTls { transaction });
+        return Err(NotExecutable::StartTls { transaction });
     }
     let by = |credential| Call {
         transaction,
@@ -257,22 +257,24 @@ pub fn read_call<'a>(reader: &mut Reader<'a>) -> Result<Call, NoCall<'a>> {
         credential,
     };
     let mut body = Reader::new(body);
-    let refused = NoCall::Answer(bad_credential(transaction));
+    let refused = NotExecutable::Reply(bad_credential(transaction));
     match flavor {
         AUTH_NONE => Ok(by(Credential::Nobody)),
         AUTH_SYS => read_system_credential(&mut body)
             .map(by)
             .map_err(|_| refused),
         AUTH_GSS => match read_gss_credential(&mut body) {
-            Ok((control, sequence, service, handle)) => Err(NoCall::Secured(Box::new(Secured {
-                call: by(Credential::Nobody),
-                control,
-                sequence,
-                service,
-                handle,
-                header,
-                verifier,
-            }))),
+            Ok((control, sequence, service, handle)) => {
+                Err(NotExecutable::Secured(Box::new(Secured {
+                    call: by(Credential::Nobody),
+                    control,
+                    sequence,
+                    service,
+                    handle,
+                    header,
+                    verifier,
+                })))
+            }
             Err(Malformed) => Err(refused),
         },
         _ => Err(refused),
@@ -445,20 +447,20 @@ mod tests {
     }
 
     #[test]
-    fn every_cut_of_a_call_is_malformed() {
+    fn truncated_calls_are_malformed() {
         for length in 0..CALL_BYTES.len() {
             let read = read_call(&mut Reader::new(&CALL_BYTES[..length]));
-            assert_eq!(read, Err(NoCall::Malformed), "{length} bytes");
+            assert_eq!(read, Err(NotExecutable::Malformed), "{length} bytes");
         }
     }
 
     #[test]
-    fn another_version_of_rpc_is_told_ours() {
+    fn rpc_version_mismatch_returns_the_supported_version() {
         let mut call = CALL_BYTES.to_vec();
         call[11] = 3;
         let expected = b"\x12\x34\x56\x78\0\0\0\x01\0\0\0\x01\0\0\0\0\0\0\0\x02\0\0\0\x02";
         let read = read_call(&mut Reader::new(&call));
-        assert_eq!(read, Err(NoCall::Answer(expected.to_vec())));
+        assert_eq!(read, Err(NotExecutable::Reply(expected.to_vec())));
     }
 
     #[test]
@@ -467,26 +469,26 @@ mod tests {
         call[27] = 5;
         let expected = b"\x12\x34\x56\x78\0\0\0\x01\0\0\0\x01\0\0\0\x01\0\0\0\x01";
         let read = read_call(&mut Reader::new(&call));
-        assert_eq!(read, Err(NoCall::Answer(expected.to_vec())));
+        assert_eq!(read, Err(NotExecutable::Reply(expected.to_vec())));
     }
 
     #[test]
-    fn a_null_call_asks_for_tls() {
+    fn starttls_is_recognized_in_a_null_call() {
         let mut call = CALL_BYTES[..24].to_vec();
         call.extend_from_slice(b"\0\0\0\x07\0\0\0\0\0\0\0\0\0\0\0\0");
         let transaction = 0x1234_5678;
         let read = read_call(&mut Reader::new(&call));
-        assert_eq!(read, Err(NoCall::AsksForTls { transaction }));
+        assert_eq!(read, Err(NotExecutable::StartTls { transaction }));
         let expected = b"\x12\x34\x56\x78\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\x08STARTTLS\0\0\0\0";
         assert_eq!(begin_tls(transaction), expected);
         call[23] = 1;
         let read = read_call(&mut Reader::new(&call));
-        assert_eq!(read, Err(NoCall::Answer(bad_credential(transaction))));
+        assert_eq!(read, Err(NotExecutable::Reply(bad_credential(transaction))));
     }
 
     /// RFC 2203, 5.3.1: the checksum covers the header up to the end of the credential.
     #[test]
-    fn a_call_with_a_context_names_it() {
+    fn gss_call_carries_its_context_handle() {
         let mut bytes = CALL_BYTES[..24].to_vec();
         bytes.extend_from_slice(
             b"\0\0\0\x06\0\0\0\x18\0\0\0\x01\0\0\0\0\0\0\0\x07\0\0\0\x02\0\0\0\x03abc\0",
@@ -495,7 +497,7 @@ mod tests {
         bytes.extend_from_slice(b"\0\0\0\x06\0\0\0\x02mi\0\0args");
         let mut reader = Reader::new(&bytes);
         let read = read_call(&mut reader);
-        let Err(NoCall::Secured(secured)) = read else {
+        let Err(NotExecutable::Secured(secured)) = read else {
             panic!("{read:?}");
         };
         assert_eq!(
@@ -509,7 +511,7 @@ mod tests {
         assert_eq!((secured.header, reader.rest()), (&header[..], &b"args"[..]));
         bytes[35] = 2;
         let read = read_call(&mut Reader::new(&bytes));
-        assert_eq!(read, Err(NoCall::Answer(bad_credential(0x1234_5678))));
+        assert_eq!(read, Err(NotExecutable::Reply(bad_credential(0x1234_5678))));
     }
 
     #[test]

@@ -25,8 +25,8 @@ const CONTEXT_LIFETIME: Duration = Duration::from_secs(3600);
 const WINDOW: u32 = 1024;
 /// Interval between log lines about refused clients of one IPv4 address or IPv6 network, and number
 /// of networks.
-const TOLD_PAUSE: Duration = Duration::from_secs(10);
-const TOLD_MAX: usize = 1024;
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
+const LOGGED_MAX: usize = 1024;
 /// Maximum sequence number of a context (5.3.3.3).
 const SEQUENCE_MAX: u32 = 0x8000_0000;
 /// Bytes of a checksum.
@@ -131,7 +131,7 @@ pub enum Opened<'a> {
         seal: Seal,
     },
     /// The reply is these bytes, a record without its mark.
-    Answer(Vec<u8>),
+    Reply(Vec<u8>),
     /// There is no reply, because the call was received before.
     Nothing,
     /// There is no reply. The connection must be closed, so that the client retries.
@@ -140,7 +140,7 @@ pub enum Opened<'a> {
 
 impl Opened<'_> {
     fn refused(call: &Call, why: BadAuthentication) -> Self {
-        Self::Answer(rpc::bad_authentication(call.transaction, why))
+        Self::Reply(rpc::bad_authentication(call.transaction, why))
     }
 
     /// The outcome for a sequence number that is not new.
@@ -198,7 +198,7 @@ impl Contexts {
             return Opened::refused(call, BadAuthentication::Credential);
         };
         let Ok(token) = Reader::new(arguments).opaque(TOKEN_BYTES_MAX) else {
-            return Opened::Answer(garbage(call, None));
+            return Opened::Reply(garbage(call, None));
         };
         let agreed = acceptor.accept(token).and_then(|(context, token)| {
             let window = context.sign(&WINDOW.to_be_bytes())?;
@@ -217,7 +217,7 @@ impl Contexts {
                 out.opaque(&token);
             }
             Err(refused) => {
-                self.tell(network, &refused, now);
+                self.log_refusal(network, &refused, now);
                 rpc::write_accepted(&mut out, call.transaction, None, Accepted::Success);
                 out.opaque(&[]);
                 let (major, minor) = refused.status;
@@ -227,14 +227,14 @@ impl Contexts {
                 out.opaque(&[]);
             }
         }
-        Opened::Answer(out.into_bytes())
+        Opened::Reply(out.into_bytes())
     }
 
     /// Logs a refused client at most once per interval.
-    fn tell(&self, network: IpAddr, refused: &Refused, now: Instant) {
+    fn log_refusal(&self, network: IpAddr, refused: &Refused, now: Instant) {
         let mut told = self.told.lock().expect("no holder panics");
-        told.retain(|_, at| now.saturating_duration_since(*at) < TOLD_PAUSE);
-        let is_told = told.contains_key(&network) || told.len() >= TOLD_MAX;
+        told.retain(|_, at| now.saturating_duration_since(*at) < LOG_INTERVAL);
+        let is_told = told.contains_key(&network) || told.len() >= LOGGED_MAX;
         if is_told {
             tracing::debug!(%network, %refused, "Kerberos refused an NFS client");
         } else {
@@ -276,7 +276,7 @@ impl Contexts {
             _ => return Err(BadAuthentication::NoContext),
         };
         if secured.sequence >= SEQUENCE_MAX {
-            return Err(BadAuthentication::UsedUp);
+            return Err(BadAuthentication::ContextExhausted);
         }
         match agreed.context.is_signed(secured.header, secured.verifier) {
             true => Ok(agreed),
@@ -319,7 +319,7 @@ impl Contexts {
                 seal,
             },
             Err(Malformed) => match seal.checksum() {
-                Some(checksum) => Opened::Answer(garbage(call, Some(&checksum))),
+                Some(checksum) => Opened::Reply(garbage(call, Some(&checksum))),
                 None => Opened::Nothing,
             },
         }
@@ -346,7 +346,7 @@ impl Contexts {
             Some(&checksum),
             Accepted::Success,
         );
-        Opened::Answer(out.into_bytes())
+        Opened::Reply(out.into_bytes())
     }
 }
 
@@ -470,7 +470,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_counts_once_and_in_any_order_within_the_window() {
+    fn gss_sequence_is_accepted_once_in_any_order_in_the_window() {
         use Arrival::{New, Repeated, TooLate};
         let mut window = Window::default();
         for (sequence, arrival) in [

@@ -15,23 +15,24 @@ use file_system::FileSystemId;
 use kerberos::Acceptor;
 pub use kerberos::{ConfigurationError, KeytabError};
 use serving::{
-    Answer, Budget, Connection, ConnectionLimits, Connections, Directive, EarlySockets,
-    ListenAddress, ListenError, Listener, OpenSocket, OutboundLimits, Payload, Peer, Refusals,
-    Reservation, TlsError, TlsFiles, TlsUse, Workers, bind_udp,
+    Budget, Connection, ConnectionLimits, Connections, Directive, EarlySockets, ListenAddress,
+    ListenError, Listener, OpenSocket, OutboundLimits, Payload, Peer, Refusals, Reply, Reservation,
+    TlsError, TlsFiles, TlsUse, Workers, bind_udp,
 };
 
-use crate::activity::{Activity, Used};
+use crate::activity::{Activity, ExportUsage};
 use crate::exports::{ExportError, Exports, Shared as SharedFiles, Source};
 use crate::handles::HandleKey;
 use crate::locks::sockets::{self, Calling, Task};
 use crate::locks::{self, portmap};
-use crate::programs::{Door, accepts};
+use crate::programs::{CallListener, accepts};
 use crate::rpc::{self, Accepted, BadAuthentication, BadRecord, Call};
 use crate::secured::{Contexts, Seal};
 use crate::sharenfs::{Security, Transport};
 use crate::v3;
 use crate::v4::{
-    Caller, ClientRecord, NoRecord, Presentation, Recovery, Remembered, Service, Unanswered, Usage,
+    Caller, ClientRecord, NoRecord, NoReply, PersistentState, Presentation, Recovery, Service,
+    Usage,
 };
 use crate::xdr::{Reader, Writer};
 
@@ -181,7 +182,7 @@ enum End {
     #[error("too many clients")]
     Full,
     #[error("no RPC call")]
-    NoCall,
+    NotExecutable,
     #[error("the client sent more than TLS allows for")]
     PlainAfterTls,
     #[error("TLS")]
@@ -193,7 +194,7 @@ enum End {
     #[error("the pool is lost")]
     Gone,
     #[error("nothing is shared with the client")]
-    Stranger,
+    UnauthorizedClient,
     #[error(transparent)]
     BadRecord(#[from] BadRecord),
     #[error("the connection broke")]
@@ -237,7 +238,7 @@ pub struct NfsServer {
     listeners: Mutex<BTreeMap<ListenAddress, Listener>>,
     early: Arc<EarlySockets>,
     /// The port mapper listeners, by the NFS address.
-    doors: Mutex<BTreeMap<SocketAddr, Result<PortDoor, io::Error>>>,
+    doors: Mutex<BTreeMap<SocketAddr, Result<PortListener, io::Error>>>,
     calls: Mutex<Option<Task>>,
     keytab: Mutex<Keytab>,
 }
@@ -251,7 +252,7 @@ struct Keytab {
 }
 
 /// A port mapper listener.
-struct PortDoor {
+struct PortListener {
     stream: Listener,
     _datagrams: Task,
 }
@@ -263,7 +264,7 @@ impl NfsServer {
         Self::after(
             presentation,
             limits,
-            Remembered::default(),
+            PersistentState::default(),
             Arc::new(NoRecord),
         )
     }
@@ -273,7 +274,7 @@ impl NfsServer {
     pub fn after(
         presentation: Presentation,
         limits: ServerLimits,
-        earlier: Remembered,
+        earlier: PersistentState,
         record: Arc<dyn ClientRecord>,
     ) -> Self {
         let shared = Shared {
@@ -342,7 +343,7 @@ impl NfsServer {
             let listener = self.listen(address.clone(), socket)?;
             listeners.insert(address, listener);
         }
-        self.open_doors(&listeners);
+        self.open_port_listeners(&listeners);
         if !listeners.is_empty() {
             self.start_calls();
             self.shared.service.announce(self.shared.now_ms());
@@ -394,7 +395,7 @@ impl NfsServer {
     }
 
     /// Opens a port mapper at each NFS address.
-    fn open_doors(&self, listeners: &BTreeMap<ListenAddress, Listener>) {
+    fn open_port_listeners(&self, listeners: &BTreeMap<ListenAddress, Listener>) {
         let ports = self.shared.limits.ports;
         let addresses = listeners.iter().filter_map(|(wished, listener)| {
             let has_locks = wished
@@ -408,18 +409,18 @@ impl NfsServer {
         for address in addresses {
             doors
                 .entry(address)
-                .or_insert_with(|| self.open_door(address));
+                .or_insert_with(|| self.open_port_listener(address));
         }
     }
 
     /// Retries the addresses of [`without_ports`](Self::without_ports).
     pub fn try_ports_again(&self) {
         if !self.without_ports().is_empty() {
-            self.open_doors(&self.listeners.lock().expect("no holder panics"));
+            self.open_port_listeners(&self.listeners.lock().expect("no holder panics"));
         }
     }
 
-    fn open_door(&self, nfs: SocketAddr) -> io::Result<PortDoor> {
+    fn open_port_listener(&self, nfs: SocketAddr) -> io::Result<PortListener> {
         let here = nfs.ip().to_canonical();
         let own = self.shared.limits.ports.own;
         let place = ListenAddress::Tcp(SocketAddr::new(nfs.ip(), own));
@@ -436,11 +437,11 @@ impl NfsServer {
         let answer = move |from, bytes: &[u8]| shared.answer_datagram(from, bytes, ports);
         let datagrams = sockets::answer(datagrams, answer)?;
         let shared = Arc::clone(&self.shared);
-        let door = Door::Ports(ports, portmap::Transport::Tcp);
+        let door = CallListener::Ports(ports, portmap::Transport::Tcp);
         let serve = Arc::new(move |connection| session::serve(&shared, &connection, &place, door));
         let connections = Arc::clone(&self.shared.connections);
         let stream = Listener::start("nfs-ports", socket, connections, serve).map_err(failed)?;
-        Ok(PortDoor {
+        Ok(PortListener {
             stream,
             _datagrams: datagrams,
         })
@@ -476,7 +477,7 @@ impl NfsServer {
     }
 
     /// Returns the addresses of the port mapper.
-    pub fn port_doors(&self) -> Vec<SocketAddr> {
+    pub fn port_listeners(&self) -> Vec<SocketAddr> {
         let doors = self.doors.lock().expect("no holder panics");
         let open = doors.values().flatten();
         open.filter_map(|door| door.stream.address().tcp())
@@ -485,7 +486,7 @@ impl NfsServer {
 
     fn listen(&self, wished: ListenAddress, socket: OpenSocket) -> Result<Listener, ListenError> {
         let shared = Arc::clone(&self.shared);
-        let door = Door::Files;
+        let door = CallListener::Files;
         let serve = Arc::new(move |connection| session::serve(&shared, &connection, &wished, door));
         let connections = Arc::clone(&self.shared.connections);
         Listener::start("nfs", socket, connections, serve)
@@ -553,8 +554,8 @@ impl NfsServer {
 
     /// Silences connections of removed local addresses, so that their clients receive nothing more.
     /// Returns their number.
-    pub fn silence_withdrawn(&self) -> usize {
-        self.shared.connections.silence_withdrawn()
+    pub fn silence_removed_addresses(&self) -> usize {
+        self.shared.connections.silence_removed_addresses()
     }
 
     /// Completes the pending calls and stops the service. Returns whether all connections had
@@ -623,9 +624,9 @@ impl Shared {
         call: &Call,
         arguments: &[u8],
         caller: &Caller<'_>,
-        door: Door,
+        door: CallListener,
         seal: Option<&Seal>,
-    ) -> Result<Answered, End> {
+    ) -> Result<Replied, End> {
         let checksum = seal.map(|seal| seal.checksum().ok_or(End::NoSeal));
         let checksum = checksum.transpose()?;
         let accept = |out: &mut Writer, how| {
@@ -634,7 +635,8 @@ impl Shared {
         // Encrypted or signed data must be contiguous.
         let is_plain = caller.from.transport == Transport::Plain
             && matches!(caller.from.security, Security::System | Security::Kerberos);
-        let mut out = Writer::with_capacity(ANSWER_BYTES).lending(is_plain && door == Door::Files);
+        let mut out =
+            Writer::with_capacity(ANSWER_BYTES).lending(is_plain && door == CallListener::Files);
         let mut export = None;
         match accepts(call, door) {
             Accepted::Success => {
@@ -650,21 +652,21 @@ impl Shared {
                             return Err(End::NoSeal);
                         }
                     }
-                    Err(Unanswered::Malformed) => {
+                    Err(NoReply::Malformed) => {
                         out.truncate(0);
                         accept(&mut out, Accepted::GarbageArguments);
                     }
-                    Err(Unanswered::TooWeak) => {
+                    Err(NoReply::TooWeak) => {
                         let why = BadAuthentication::TooWeak;
                         let out = rpc::bad_authentication(call.transaction, why).into();
-                        return Ok(Answered { out, export });
+                        return Ok(Replied { out, export });
                     }
-                    Err(Unanswered::Gone) => return Err(End::Gone),
+                    Err(NoReply::Gone) => return Err(End::Gone),
                 }
             }
             refused => accept(&mut out, refused),
         }
-        Ok(Answered { out, export })
+        Ok(Replied { out, export })
     }
 
     /// Appends the results of an accepted call.
@@ -673,13 +675,13 @@ impl Shared {
         call: &Call,
         arguments: &[u8],
         caller: &Caller<'_>,
-        door: Door,
+        door: CallListener,
         out: &mut Writer,
-    ) -> Result<Used, Unanswered> {
+    ) -> Result<ExportUsage, NoReply> {
         let (number, service) = (call.procedure, &self.service);
-        if let (portmap::PROGRAM, Door::Ports(ports, _)) = (call.program, door) {
+        if let (portmap::PROGRAM, CallListener::Ports(ports, _)) = (call.program, door) {
             portmap::execute(&ports, call.version, number, arguments, out)?;
-            return Ok(Used::default());
+            return Ok(ExportUsage::default());
         }
         match (call.program, call.version) {
             (v3::MOUNT_PROGRAM, _) => {
@@ -689,7 +691,7 @@ impl Shared {
             (locks::PROGRAM, _) => locks::execute(service, number, arguments, caller, out),
             (locks::STATUS_PROGRAM, _) => locks::monitor(service, number, arguments, caller),
             (_, v3::VERSION) => v3::execute(service, &self.v3, number, arguments, caller, out),
-            _ if number == rpc::NULL => Ok(Used::default()),
+            _ if number == rpc::NULL => Ok(ExportUsage::default()),
             _ => service.compound(arguments, caller, out),
         }
     }
@@ -702,7 +704,7 @@ impl Shared {
         record: &[u8],
         ports: portmap::Ports,
     ) -> Option<Vec<u8>> {
-        let door = Door::Ports(ports, portmap::Transport::Udp);
+        let door = CallListener::Ports(ports, portmap::Transport::Udp);
         let from = Source {
             address: from.ip().to_canonical(),
             port: from.port(),
@@ -745,31 +747,31 @@ impl Calling for Shared {
 
 impl Source {
     /// The same source for a door that requires no privileged port.
-    fn behind(self, door: Door) -> Self {
+    fn behind(self, door: CallListener) -> Self {
         match door {
-            Door::Files | Door::Guests => self,
-            Door::Ports(..) => Self { port: 0, ..self },
+            CallListener::Files | CallListener::Unprivileged => self,
+            CallListener::Ports(..) => Self { port: 0, ..self },
         }
     }
 }
 
 /// A reply without its record mark. Borrowed buffers are sent immediately, because changes of the
 /// file block on them.
-struct Answered {
+struct Replied {
     out: Writer,
     export: Option<Arc<str>>,
 }
 
-impl Answered {
-    fn into_answer(self, reservation: Option<Reservation>) -> Answer {
+impl Replied {
+    fn into_answer(self, reservation: Option<Reservation>) -> Reply {
         let mark = rpc::record_mark(self.out.len());
         let payload = match self.out.into_pieces() {
             Ok(pieces) => Payload::Loan(Box::new(pieces)),
             Err(bytes) => Payload::Bytes(bytes),
         };
-        Answer {
+        Reply {
             reservation,
-            ..Answer::with_payload(&mark, payload)
+            ..Reply::with_payload(&mark, payload)
         }
     }
 }

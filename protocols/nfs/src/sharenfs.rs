@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_network_decides() {
+    fn most_specific_network_applies() {
         let share = "ro=10.0.0.0/8:[2001:db8::]/32,rw=10.1.0.0/16:@10.2.3.4:[2001:db8::7]";
         assert_eq!(access(share, "10.9.9.9"), Some(Access::ReadOnly));
         assert_eq!(access(share, "10.1.9.9"), Some(Access::ReadWrite));
@@ -546,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_that_is_none_is_told_with_the_one_that_was_meant() {
+    fn network_with_host_bits_is_refused_with_a_suggestion() {
         for (text, says) in [
             ("rw=10.0.0.7/24", "write 10.0.0.0/24"),
             ("rw=[2001:db8::7]/64", "write [2001:db8::]/64"),
@@ -560,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_kept_is_refused() {
+    fn unsupported_share_options_are_refused() {
         for option in [
             "async",
             "fsid=0",
@@ -605,7 +605,7 @@ mod tests {
     }
 
     #[test]
-    fn root_is_squashed_unless_it_is_said_otherwise() {
+    fn root_is_squashed_by_default() {
         let root = Identity {
             uid: 0,
             gid: 0,
@@ -625,7 +625,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_names_how_connections_are_secured() {
+    fn share_option_sets_transport_security() {
         let allowed = |text: &str| {
             let share = Share::parse(text).expect("a share").expect("not off");
             [Transport::Plain, Transport::Tls, Transport::Mutual].map(|one| share.allows(one))
@@ -642,7 +642,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_names_how_calls_say_who_makes_them() {
+    fn share_option_sets_rpc_security_flavors() {
         let told = |text: &str| {
             let share = Share::parse(text).expect("a share").expect("not off");
             share.securities().to_vec()
@@ -662,7 +662,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_of_anybody_is_refused_unless_it_is_said_otherwise() {
+    fn unprivileged_port_is_refused_by_default() {
         let address = "10.0.0.1".parse().expect("an address");
         let from_port = |text: &str| {
             let share = Share::parse(text).expect("a share").expect("not off");

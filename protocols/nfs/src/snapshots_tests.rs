@@ -130,7 +130,7 @@ fn contents(files: &WithSnapshots, node: Node) -> Vec<u8> {
 const MONDAY: &[&[u8]] = &[b".zfs", b"snapshot", b"monday"];
 
 #[test]
-fn a_snapshot_is_found_by_its_name_and_has_what_was() {
+fn snapshot_is_found_by_name_with_its_old_contents() {
     let (files, _) = world();
     let monday = walk(&files, MONDAY).expect("a snapshot");
     let folder = files.look_up(&ROOT, monday, b"folder").expect("there").node;
@@ -161,7 +161,7 @@ fn a_snapshot_is_found_by_its_name_and_has_what_was() {
 }
 
 #[test]
-fn the_directory_is_listed_hidden_or_not_there() {
+fn snapdir_is_visible_hidden_or_disabled() {
     let (files, kept) = world();
     let set = |to| *kept.visibility.lock().expect("no holder panics") = to;
     let root = files.root();
@@ -183,7 +183,7 @@ fn the_directory_is_listed_hidden_or_not_there() {
 }
 
 #[test]
-fn nothing_there_can_be_changed() {
+fn snapshots_are_read_only() {
     let (files, _) = world();
     let none = SetAttributes::default();
     let folder = walk(&files, &[MONDAY, &[b"folder"]].concat()).expect("there");
@@ -213,7 +213,7 @@ fn nothing_there_can_be_changed() {
 }
 
 #[test]
-fn a_snapshot_that_is_closed_is_waited_for_and_one_that_is_gone_is_stale() {
+fn closed_snapshot_returns_delay_and_destroyed_one_stale() {
     let (files, kept) = world();
     let monday = walk(&files, MONDAY).expect("there");
     kept.is_closed.store(true, Ordering::Relaxed);
@@ -225,7 +225,7 @@ fn a_snapshot_that_is_closed_is_waited_for_and_one_that_is_gone_is_stale() {
 }
 
 #[test]
-fn what_cannot_be_a_node_of_a_snapshot_is_none() {
+fn invalid_snapshot_node_is_refused() {
     let node = |object, generation| Node { object, generation };
     assert!(inside(1, node(1 << 48, 0)).is_none());
     assert!(inside(1, node(0, 1 << 48)).is_none());

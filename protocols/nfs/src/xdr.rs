@@ -319,7 +319,7 @@ mod tests {
 
     /// RFC 4506, 4.10 and 7: a string of five bytes has three bytes of padding.
     #[test]
-    fn strings_are_padded_to_four_bytes() {
+    fn xdr_strings_are_padded_to_four_bytes() {
         let mut writer = Writer::new();
         writer.opaque(b"sillyp");
         writer.boolean(true);
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn data_written_in_place_is_like_any_other() {
+    fn in_place_data_encodes_like_copied_data() {
         for length in 0..9 {
             let bytes = &b"12345678"[..length];
             let (mut copied, mut in_place) = (Writer::new(), Writer::new());
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn data_that_is_lent_is_like_any_other_whatever_follows() {
+    fn lent_data_encodes_like_copied_data() {
         for length in 0..9 {
             let bytes = &b"12345678"[..length];
             let lend = || {

@@ -12,11 +12,11 @@ use nfs::exports::Shared;
 use nfs::handles::HandleKey;
 use nfs::server::{DesiredState, LockPorts, NfsServer, ServerLimits};
 use nfs::sharenfs::Share;
-use nfs::v4::{ClientRecord, Presentation, Remembered};
+use nfs::v4::{ClientRecord, PersistentState, Presentation};
 use nfs::xdr::{Reader, Writer};
 use serving::{ConnectionLimits, ListenAddress};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const EVENT_TIMEOUT: Duration = Duration::from_secs(20);
 const NLM: (u32, u32) = (100_021, 4);
 const NSM: (u32, u32) = (100_024, 1);
 const PORTS: (u32, u32) = (100_000, 2);
@@ -29,11 +29,11 @@ const IS_GRANTED: u32 = 0;
 const IS_BLOCKED: u32 = 3;
 
 #[derive(Default)]
-struct Record(Mutex<Remembered>);
+struct Record(Mutex<PersistentState>);
 
 impl ClientRecord for Record {
-    fn keep(&self, remembered: &Remembered) -> bool {
-        *self.0.lock().expect("no panic") = remembered.clone();
+    fn keep(&self, persistent_state: &PersistentState) -> bool {
+        *self.0.lock().expect("no panic") = persistent_state.clone();
         true
     }
 }
@@ -67,7 +67,7 @@ fn key() -> HandleKey {
 
 fn connect(to: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(to).expect("connected");
-    stream.set_read_timeout(Some(PATIENCE)).expect("set");
+    stream.set_read_timeout(Some(EVENT_TIMEOUT)).expect("set");
     stream
 }
 
@@ -96,11 +96,16 @@ fn call_by(
 }
 
 /// Sends a call in a datagram.
-fn tell(to: SocketAddr, program: (u32, u32), procedure: u32, arguments: &Writer) -> Vec<u8> {
+fn send_datagram(
+    to: SocketAddr,
+    program: (u32, u32),
+    procedure: u32,
+    arguments: &Writer,
+) -> Vec<u8> {
     let mut call = header(8, program, procedure);
     call.append(arguments.bytes());
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-    socket.set_read_timeout(Some(PATIENCE)).expect("set");
+    socket.set_read_timeout(Some(EVENT_TIMEOUT)).expect("set");
     socket.send_to(call.bytes(), to).expect("sent");
     let mut answer = [0; 2048];
     let (length, _) = socket.recv_from(&mut answer).expect("an answer");
@@ -113,7 +118,7 @@ struct Host(UdpSocket);
 impl Host {
     fn new() -> Self {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-        socket.set_read_timeout(Some(PATIENCE)).expect("set");
+        socket.set_read_timeout(Some(EVENT_TIMEOUT)).expect("set");
         Self(socket)
     }
 
@@ -227,7 +232,7 @@ impl World {
         };
         server.apply(desired).expect("it serves");
         let files = server.listeners()[0].tcp().expect("an address");
-        let ports = server.port_doors()[0];
+        let ports = server.port_listeners()[0];
         (server, files, ports)
     }
 
@@ -267,7 +272,7 @@ fn status(results: &[u8]) -> u32 {
 }
 
 #[test]
-fn a_host_waits_for_a_lock_and_takes_it_back_from_the_next_server() {
+fn blocked_lock_is_granted_and_reclaimed_after_restart() {
     let world = World::new();
     let (server, files, ports) = world.serve();
     let mut where_is_nlm = Writer::new();
@@ -276,7 +281,7 @@ fn a_host_waits_for_a_lock_and_takes_it_back_from_the_next_server() {
     }
     let port = u32::from(files.port()).to_be_bytes();
     assert_eq!(call(ports, PORTS, GET_PORT, &where_is_nlm), port);
-    assert_eq!(tell(ports, PORTS, GET_PORT, &where_is_nlm), port);
+    assert_eq!(send_datagram(ports, PORTS, GET_PORT, &where_is_nlm), port);
     assert_eq!(world.lock(files, "a", false, false), IS_GRANTED);
     assert_eq!(world.lock(files, "b", true, false), IS_BLOCKED);
     assert_eq!(world.unlock(files, "a"), IS_GRANTED);
@@ -300,8 +305,8 @@ fn a_host_waits_for_a_lock_and_takes_it_back_from_the_next_server() {
     let mut starts = Writer::new();
     starts.opaque(b"b");
     starts.u32(5);
-    assert!(tell(ports, NSM, NOTIFY, &starts).is_empty());
-    let until = Instant::now() + PATIENCE;
+    assert!(send_datagram(ports, NSM, NOTIFY, &starts).is_empty());
+    let until = Instant::now() + EVENT_TIMEOUT;
     while world.lock(files, "a", false, false) != IS_GRANTED {
         assert!(Instant::now() < until, "nobody has it");
         std::thread::sleep(Duration::from_millis(20));
@@ -309,13 +314,13 @@ fn a_host_waits_for_a_lock_and_takes_it_back_from_the_next_server() {
 }
 
 #[test]
-fn files_are_not_served_where_programs_are_told_and_the_other_way_round() {
+fn nfs_and_portmapper_ports_serve_only_their_programs() {
     let world = World::new();
     let (_server, files, ports) = world.serve();
     let unavailable = |to: SocketAddr, program: (u32, u32)| {
         let call = header(7, program, 0);
         let mut stream = TcpStream::connect(to).expect("connected");
-        stream.set_read_timeout(Some(PATIENCE)).expect("set");
+        stream.set_read_timeout(Some(EVENT_TIMEOUT)).expect("set");
         let mark = 0x8000_0000 | call.len() as u32;
         stream
             .write_all(&[&mark.to_be_bytes(), call.bytes()].concat())
@@ -334,7 +339,7 @@ fn files_are_not_served_where_programs_are_told_and_the_other_way_round() {
 
 /// `mount` probes the server from an unprivileged port.
 #[test]
-fn a_port_that_every_user_may_have_is_told_that_somebody_is_here_and_nothing_else() {
+fn unprivileged_port_gets_only_null_replies() {
     let world = World::new();
     let (_server, files, ports) = world.serve_by("rw=127.0.0.0/8", <_>::default());
     for program in [(100_003, 3), (100_005, 3), NLM] {
@@ -342,7 +347,7 @@ fn a_port_that_every_user_may_have_is_told_that_somebody_is_here_and_nothing_els
     }
     assert!(call(ports, PORTS, 0, &Writer::new()).is_empty());
     let mut stream = TcpStream::connect(files).expect("connected");
-    stream.set_read_timeout(Some(PATIENCE)).expect("set");
+    stream.set_read_timeout(Some(EVENT_TIMEOUT)).expect("set");
     let call = header(7, NLM, 23);
     let mark = 0x8000_0000 | call.len() as u32;
     stream
@@ -355,7 +360,7 @@ fn a_port_that_every_user_may_have_is_told_that_somebody_is_here_and_nothing_els
 }
 
 #[test]
-fn who_only_asks_for_programs_takes_no_place_of_those_that_use_files() {
+fn portmapper_clients_use_no_nfs_connection_slots() {
     let world = World::new();
     let connections = ConnectionLimits {
         per_network_max: 1,

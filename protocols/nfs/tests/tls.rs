@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use certificates::{Made, Purpose};
+use certificates::{Generated, Purpose};
 use file_system::memory::MemoryFileSystem;
 use nfs::exports::Shared;
 use nfs::handles::HandleKey;
@@ -27,14 +27,14 @@ const NONE: u32 = 0;
 const TLS: u32 = 7;
 
 /// A server with one share for each transport security, and its files.
-struct Stand {
+struct TestServer {
     server: NfsServer,
     folder: tempfile::TempDir,
-    authority: Made,
-    client: Made,
+    authority: Generated,
+    client: Generated,
 }
 
-fn made() -> Made {
+fn made() -> Generated {
     certificates::make(&["nfs.example".to_owned()], Purpose::Any).expect("a certificate")
 }
 
@@ -47,7 +47,7 @@ fn shared(name: &str, guid: u64, how: &str) -> Shared {
     }
 }
 
-impl Stand {
+impl TestServer {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let (authority, client) = (made(), made());
@@ -137,11 +137,11 @@ impl Stand {
 /// The reply to the probe for TLS (section 4.1): accepted, with the verifier `STARTTLS`.
 const STARTTLS: &[u8] = b"\0\0\0\x07\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\x08STARTTLS\0\0\0\0";
 
-fn der(made: &Made) -> CertificateDer<'static> {
+fn der(made: &Generated) -> CertificateDer<'static> {
     CertificateDer::from(made.certificate.clone())
 }
 
-fn key(made: &Made) -> PrivateKeyDer<'static> {
+fn key(made: &Generated) -> PrivateKeyDer<'static> {
     PrivateKeyDer::try_from(made.key.clone()).expect("a key")
 }
 
@@ -175,7 +175,7 @@ fn answer(stream: &mut impl Read) -> std::io::Result<Vec<u8>> {
 }
 
 /// Returns the exports that a client sees.
-fn told(stream: &mut (impl Read + Write)) -> Vec<&'static str> {
+fn visible_exports(stream: &mut (impl Read + Write)) -> Vec<&'static str> {
     call(stream, MOUNT, 3, EXPORT, NONE);
     let record = answer(stream).expect("an answer");
     let has = |name: &&str| {
@@ -187,26 +187,29 @@ fn told(stream: &mut (impl Read + Write)) -> Vec<&'static str> {
 }
 
 #[test]
-fn a_share_is_for_connections_that_are_secured_as_it_says() {
-    let stand = Stand::new();
-    assert_eq!(told(&mut stand.connect()), ["any"]);
+fn share_accepts_only_connections_with_its_tls_mode() {
+    let stand = TestServer::new();
+    assert_eq!(visible_exports(&mut stand.connect()), ["any"]);
     assert_eq!(
-        told(&mut stand.secured(false, &[b"sunrpc"])),
+        visible_exports(&mut stand.secured(false, &[b"sunrpc"])),
         ["any", "tls"]
     );
     let mut known = stand.secured(true, &[b"sunrpc"]);
-    assert_eq!(told(&mut known), ["any", "tls", "known"]);
+    assert_eq!(visible_exports(&mut known), ["any", "tls", "known"]);
     assert_eq!(
         known.conn.protocol_version(),
         Some(rustls::ProtocolVersion::TLSv1_3)
     );
     // A client may send no ALPN protocol.
-    assert_eq!(told(&mut stand.secured(true, &[])), ["any", "tls", "known"]);
+    assert_eq!(
+        visible_exports(&mut stand.secured(true, &[])),
+        ["any", "tls", "known"]
+    );
 }
 
 #[test]
-fn whoever_speaks_another_protocol_gets_none() {
-    let stand = Stand::new();
+fn other_application_protocol_is_refused() {
+    let stand = TestServer::new();
     let mut other = stand.secured(true, &[b"http/1.1"]);
     other
         .write_all(b"x")
@@ -216,19 +219,19 @@ fn whoever_speaks_another_protocol_gets_none() {
 
 #[test]
 fn a_certificate_of_another_authority_is_refused() {
-    let mut stand = Stand::new();
+    let mut stand = TestServer::new();
     stand.client = made();
     let mut stranger = stand.secured(true, &[b"sunrpc"]);
     let words = [0; 4];
-    let told = stranger
+    let visible_exports = stranger
         .write_all(&words)
         .and_then(|()| answer(&mut stranger).map(drop));
-    told.expect_err("refused");
+    visible_exports.expect_err("refused");
 }
 
 #[test]
-fn what_is_sent_in_the_clear_behind_the_call_ends_the_connection() {
-    let stand = Stand::new();
+fn plaintext_after_starttls_closes_the_connection() {
+    let stand = TestServer::new();
     let mut stream = stand.connect();
     let mut both = Vec::new();
     call(&mut both, NFS, 4, 0, TLS);
@@ -241,27 +244,27 @@ fn what_is_sent_in_the_clear_behind_the_call_ends_the_connection() {
 }
 
 #[test]
-fn without_files_there_is_no_tls() {
-    let stand = Stand::new();
+fn tls_is_off_without_certificate_files() {
+    let stand = TestServer::new();
     stand.apply(false);
     let mut stream = stand.connect();
     call(&mut stream, NFS, 4, 0, TLS);
     let denied = b"\0\0\0\x07\0\0\0\x01\0\0\0\x01\0\0\0\x01\0\0\0\x01";
     assert_eq!(answer(&mut stream).expect("an answer"), denied);
     // The connection continues in plain text.
-    assert_eq!(told(&mut stream), ["any"]);
+    assert_eq!(visible_exports(&mut stream), ["any"]);
 }
 
 #[test]
-fn renewed_files_come_into_use() {
-    let mut stand = Stand::new();
+fn renewed_certificates_take_effect() {
+    let mut stand = TestServer::new();
     stand.authority = made();
     let put = |path: &Path, text: String| std::fs::write(path, text).expect("written");
     put(&stand.path("cert.pem"), stand.authority.certificate_pem());
     put(&stand.path("key.pem"), stand.authority.key_pem());
     stand.apply(true);
     assert_eq!(
-        told(&mut stand.secured(false, &[b"sunrpc"])),
+        visible_exports(&mut stand.secured(false, &[b"sunrpc"])),
         ["any", "tls"]
     );
 }

@@ -15,7 +15,7 @@ use nfs::v4::Presentation;
 use nfs::xdr::{Reader, Writer};
 use serving::ListenAddress;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const EVENT_TIMEOUT: Duration = Duration::from_secs(20);
 const NFS_3: (u32, u32) = (100_003, 3);
 const GETATTR: u32 = 1;
 const READ: u32 = 6;
@@ -76,12 +76,12 @@ fn serve(files: &Arc<MemoryFileSystem>, limits: ServerLimits) -> (NfsServer, Tcp
     server.apply(desired).expect("it serves");
     let address = server.listeners()[0].tcp().expect("an address");
     let stream = TcpStream::connect(address).expect("connected");
-    stream.set_read_timeout(Some(PATIENCE)).expect("set");
+    stream.set_read_timeout(Some(EVENT_TIMEOUT)).expect("set");
     (server, stream)
 }
 
 fn wait_for_commits(files: &MemoryFileSystem, count: u64) {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + EVENT_TIMEOUT;
     while files.commits() < count {
         assert!(Instant::now() < until, "{} commits", files.commits());
         std::thread::yield_now();
@@ -105,7 +105,7 @@ fn one_file(bytes: &[u8]) -> (Arc<MemoryFileSystem>, Vec<u8>) {
 }
 
 #[test]
-fn a_commit_beside_another_keeps_no_later_call_waiting() {
+fn concurrent_commits_do_not_block_later_calls() {
     let (files, file) = one_file(b"");
     let (_server, mut stream) = serve(&files, ServerLimits::default());
     let delayed = files.delay_commits();
@@ -127,7 +127,7 @@ fn a_commit_beside_another_keeps_no_later_call_waiting() {
 /// A long read is passed to a worker, so that the following calls need not wait. More commits than
 /// workers are blocked on the disks.
 #[test]
-fn commits_keep_no_long_read_waiting() {
+fn commits_do_not_block_long_reads() {
     const BYTES: u32 = 128 << 10;
     let (files, file) = one_file(&[7; BYTES as usize]);
     let limits = ServerLimits {

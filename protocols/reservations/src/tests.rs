@@ -61,7 +61,7 @@ fn decide(
 }
 
 #[test]
-fn the_bytes_of_a_host_are_those_of_its_form() {
+fn stored_bytes_match_the_registrant_format() {
     let mut state = decide(&Reservations::default(), 10, register(0, 7))
         .expect("registered")
         .next;
@@ -118,7 +118,7 @@ fn a_preempted_holder_is_notified_and_its_commands_are_aborted() {
 /// After random requests of three hosts the stored state can be restored, and a holder is
 /// registered.
 #[test]
-fn random_histories_keep_the_invariant() {
+fn invariant_holds_for_random_histories() {
     const TYPES: [ReservationType; 3] = [
         WriteExclusive,
         ExclusiveAccessRegistrantsOnly,

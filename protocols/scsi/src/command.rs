@@ -385,7 +385,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn luns_are_read_in_every_single_level_form() {
+    fn luns_parse_in_every_single_level_format() {
         let at = |a, b| Lun([a, b, 0, 0, 0, 0, 0, 0]);
         assert_eq!(at(0, 5).address(), LunAddress::Unit(5));
         assert_eq!(at(0x41, 2).address(), LunAddress::Unit(258));
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cdb_of_any_length_is_kept_within_bounds() {
+    fn cdb_of_any_length_is_bounded() {
         assert_eq!(Cdb::new(&[]).head(), &[0; 16]);
         assert_eq!(Cdb::new(&[1; 5000]).bytes().len(), CDB_BYTES_MAX);
     }

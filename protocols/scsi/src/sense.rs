@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_invalid_cdb_field_is_pointed_at_in_both_formats() {
+    fn invalid_cdb_field_has_a_pointer_in_both_formats() {
         let sense = Sense::invalid_cdb(2, Some(4));
         assert_eq!(
             sense.encode(SenseFormat::Fixed),

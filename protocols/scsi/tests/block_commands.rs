@@ -9,7 +9,7 @@ use common::*;
 use scsi::Status;
 
 #[test]
-fn what_is_written_is_read_by_every_cdb_size() {
+fn written_data_is_read_by_every_cdb_size() {
     let (_target, _device, a) = one_unit();
     let data: Vec<u8> = (0..8 * BLOCK).map(|at| at as u8).collect();
     a.good(&[0x0a, 0, 0, 16, 8, 0], &data);
@@ -51,7 +51,7 @@ fn protection_fields_are_refused() {
 }
 
 #[test]
-fn a_transfer_above_the_told_maximum_is_refused() {
+fn transfer_above_the_reported_maximum_is_refused() {
     let (_target, _device, a) = one_unit();
     let limits = a.good(&[0x12, 1, 0xb0, 0, 255, 0], &[]);
     let blocks = u32::from_be_bytes(limits[8..12].try_into().unwrap());
@@ -67,7 +67,7 @@ fn a_transfer_above_the_told_maximum_is_refused() {
 }
 
 #[test]
-fn a_short_write_writes_what_came() {
+fn short_write_stores_the_received_blocks() {
     let (_target, _device, a) = one_unit();
     a.good(&ten(0x2a, 0, 0, 2), &[1; 2 * BLOCK]);
     a.good(&ten(0x2a, 0, 0, 2), &[2; 200]);
@@ -100,7 +100,7 @@ fn fua_and_a_disabled_cache_make_writes_durable_first() {
 }
 
 #[test]
-fn device_errors_become_the_right_sense_data() {
+fn device_errors_map_to_sense_data() {
     let (_target, device, a) = one_unit();
     for (kind, sense) in [
         (ErrorKind::NoSpace, (7, 0x27, 7)),
@@ -118,9 +118,9 @@ fn device_errors_become_the_right_sense_data() {
 }
 
 #[test]
-fn a_device_that_has_to_wait_gets_the_command_again_on_a_worker() {
+fn blocking_command_is_repeated_on_a_worker() {
     let (_target, device, a) = one_unit();
-    device.never_at_once.store(true, Ordering::Relaxed);
+    device.always_blocks.store(true, Ordering::Relaxed);
     a.good(&ten(0x2a, 0, 5, 1), &[7; BLOCK]);
     a.good(&sixteen(0x93, 0x08, 8, 8), &[0; BLOCK]);
     assert_eq!(a.good(&ten(0x28, 0, 5, 1), &[]), [7; BLOCK]);
@@ -150,7 +150,7 @@ fn compare_and_write(lba: u64, blocks: u8) -> [u8; 16] {
 }
 
 #[test]
-fn a_miscompare_tells_its_offset_and_changes_nothing() {
+fn miscompare_reports_its_offset_and_writes_nothing() {
     let (_target, _device, a) = one_unit();
     a.good(&ten(0x2a, 0, 0, 2), &[b'A'; 2 * BLOCK]);
     let mut buffers = [b'A'; 4 * BLOCK];
@@ -165,7 +165,7 @@ fn a_miscompare_tells_its_offset_and_changes_nothing() {
 }
 
 #[test]
-fn commands_that_need_all_their_data_refuse_another_length() {
+fn commands_needing_all_data_refuse_a_short_length() {
     let (_target, _device, a) = one_unit();
     for length in [BLOCK, 3 * BLOCK] {
         let data = vec![0; length];
@@ -183,7 +183,7 @@ fn commands_that_need_all_their_data_refuse_another_length() {
 }
 
 #[test]
-fn write_same_repeats_its_block_and_unmaps_zeroes() {
+fn write_same_repeats_its_block_and_unmaps_zero_blocks() {
     let (_target, _device, a) = one_unit();
     let block: Vec<u8> = (0..BLOCK).map(|at| at as u8).collect();
     a.good(&ten(0x41, 0, 1, 20), &block);
@@ -254,7 +254,7 @@ fn a_fully_provisioned_unit_does_not_unmap() {
 }
 
 #[test]
-fn orwrite_keeps_the_bits_that_were_set() {
+fn orwrite_preserves_set_bits() {
     let (_target, _device, a) = one_unit();
     a.good(&ten(0x2a, 0, 0, 1), &[0x0f; BLOCK]);
     a.good(&sixteen(0x8b, 0, 0, 1), &[0xa0; BLOCK]);
@@ -262,7 +262,7 @@ fn orwrite_keeps_the_bits_that_were_set() {
 }
 
 #[test]
-fn write_protected_units_refuse_all_that_writes() {
+fn write_protected_unit_refuses_every_write() {
     let target = target();
     let mut config = unit(0, TestDevice::new());
     config.read_only = true;
@@ -282,7 +282,7 @@ fn write_protected_units_refuse_all_that_writes() {
 }
 
 #[test]
-fn capacity_is_told_in_both_sizes() {
+fn read_capacity_works_in_both_sizes() {
     let (_target, _device, a) = one_unit();
     assert_eq!(
         a.good(&[0x25, 0, 0, 0, 0, 0, 0, 0, 0, 0], &[]),

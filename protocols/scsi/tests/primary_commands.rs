@@ -11,7 +11,7 @@ use scsi::{Lun, Status, TaskManagement, TmfResponse, UnitConfig, Visibility};
 const POWER_ON: (u8, u8, u8) = (6, 0x29, 0);
 
 #[test]
-fn the_first_command_meets_a_unit_attention_but_inquiry_does_not() {
+fn first_command_gets_unit_attention_except_inquiry() {
     let target = target();
     target.apply(vec![unit(0, TestDevice::new())]);
     let a = Initiator::fresh(&target, "a");
@@ -28,7 +28,7 @@ fn the_first_command_meets_a_unit_attention_but_inquiry_does_not() {
 }
 
 #[test]
-fn request_sense_takes_the_attention_as_data() {
+fn request_sense_returns_and_clears_the_attention() {
     let target = target();
     target.apply(vec![unit(0, TestDevice::new())]);
     let a = Initiator::fresh(&target, "a");
@@ -39,7 +39,7 @@ fn request_sense_takes_the_attention_as_data() {
 }
 
 #[test]
-fn every_listed_vital_page_exists_and_says_its_length() {
+fn every_listed_vpd_page_exists_with_its_length() {
     let (_target, _device, a) = one_unit();
     let pages = a.good(&[0x12, 1, 0, 0, 255, 0], &[]);
     assert_eq!(
@@ -57,7 +57,7 @@ fn every_listed_vital_page_exists_and_says_its_length() {
 }
 
 #[test]
-fn identification_starts_with_the_naa_name_and_knows_its_port() {
+fn identification_begins_with_naa_and_includes_the_port() {
     let (_target, _device, a) = one_unit();
     let page = a.good(&[0x12, 1, 0x83, 1, 0, 0], &[]);
     let mut designators = Vec::new();
@@ -84,7 +84,7 @@ fn identification_starts_with_the_naa_name_and_knows_its_port() {
 }
 
 #[test]
-fn a_number_without_a_unit_answers_as_the_standard_says() {
+fn lun_without_a_unit_responds_as_in_spc_4() {
     let target = target();
     target.apply(vec![unit(3, TestDevice::new())]);
     let mut a = Initiator::fresh(&target, "a");
@@ -103,7 +103,7 @@ fn a_number_without_a_unit_answers_as_the_standard_says() {
 }
 
 #[test]
-fn a_masked_unit_does_not_exist_for_others() {
+fn masked_unit_is_hidden_from_other_initiators() {
     let target = target();
     let mut config = unit(0, TestDevice::new());
     config.visibility = Visibility::Initiators(vec!["iqn.2026-01.org.example:b".parse().unwrap()]);
@@ -120,7 +120,7 @@ fn a_masked_unit_does_not_exist_for_others() {
 }
 
 #[test]
-fn a_changed_wish_is_told_and_unchanged_units_keep_their_state() {
+fn changed_units_raise_attention_and_others_keep_state() {
     let target = target();
     let kept = TestDevice::new();
     target.apply(vec![unit(0, Arc::clone(&kept))]);
@@ -141,7 +141,7 @@ fn a_changed_wish_is_told_and_unchanged_units_keep_their_state() {
 }
 
 #[test]
-fn a_resized_device_is_told() {
+fn resized_device_raises_capacity_changed() {
     let target = target();
     target.apply(vec![unit(0, TestDevice::new())]);
     let a = Initiator::login(&target, "a");
@@ -153,7 +153,7 @@ fn a_resized_device_is_told() {
 }
 
 #[test]
-fn mode_changes_take_effect_and_are_told_to_others() {
+fn mode_changes_take_effect_and_notify_other_initiators() {
     let (target, _device, a) = one_unit();
     let b = Initiator::login(&target, "b");
     // Control page with SWP and D_SENSE.
@@ -190,7 +190,7 @@ fn write_cache(initiator: &Initiator) -> [bool; 3] {
 }
 
 #[test]
-fn a_write_cache_that_was_switched_off_stays_off_after_a_reset_and_a_takeover() {
+fn disabled_write_cache_stays_off_after_reset_and_takeover() {
     for save in [false, true] {
         let (store, device) = (Arc::new(TestStore::default()), TestDevice::new());
         let config = || UnitConfig {
@@ -236,7 +236,7 @@ fn a_write_cache_that_was_switched_off_stays_off_after_a_reset_and_a_takeover() 
 }
 
 #[test]
-fn a_write_cache_switched_on_is_kept_only_if_it_is_saved() {
+fn enabled_write_cache_persists_only_if_saved() {
     let (store, device) = (Arc::new(TestStore::default()), TestDevice::new());
     let target = target();
     target.apply(vec![UnitConfig {
@@ -256,7 +256,7 @@ fn a_write_cache_switched_on_is_kept_only_if_it_is_saved() {
 }
 
 #[test]
-fn who_serves_a_unit_has_the_last_word_about_its_write_cache_and_initiators_are_told() {
+fn configured_write_cache_overrides_and_notifies_initiators() {
     let (store, device) = (Arc::new(TestStore::default()), TestDevice::new());
     let with = |write_cache| UnitConfig {
         modes: store.clone(),
@@ -272,7 +272,7 @@ fn who_serves_a_unit_has_the_last_word_about_its_write_cache_and_initiators_are_
 }
 
 #[test]
-fn a_mode_select_that_cannot_be_saved_fails_and_changes_nothing() {
+fn failed_mode_save_fails_the_command_without_effect() {
     let (store, device) = (Arc::new(TestStore::default()), TestDevice::new());
     let target = target();
     target.apply(vec![UnitConfig {
@@ -315,7 +315,7 @@ const READ_KEYS: [u8; 10] = [0x5e, 0, 0, 0, 0, 0, 0, 0x10, 0, 0];
 const READ_RESERVATION: [u8; 10] = [0x5e, 1, 0, 0, 0, 0, 0, 0x10, 0, 0];
 
 #[test]
-fn persistent_reservations_fence_and_preemption_tells_whom_to_abort() {
+fn reservations_fence_and_preempt_lists_tasks_to_abort() {
     let (target, _device, a) = one_unit();
     let b = Initiator::login(&target, "b");
     pr(&a, 0x06, 0, 0, 0xa);
@@ -351,7 +351,7 @@ fn persistent_reservations_fence_and_preemption_tells_whom_to_abort() {
 }
 
 #[test]
-fn what_a_client_was_told_is_stored_and_survives_a_restart() {
+fn acknowledged_reservation_survives_a_restart() {
     let store = Arc::new(TestStore::default());
     let start = || {
         let target = target();
@@ -470,7 +470,7 @@ fn extended_copy_moves_blocks_between_units_and_within_one() {
 }
 
 #[test]
-fn target_port_groups_are_told_with_both_headers() {
+fn target_port_groups_are_reported_with_both_headers() {
     let (_target, _device, a) = one_unit();
     let short = a.good(&[0xa3, 0x0a, 0, 0, 0, 0, 0, 0, 0, 255, 0, 0], &[]);
     assert_eq!(
@@ -483,7 +483,7 @@ fn target_port_groups_are_told_with_both_headers() {
 }
 
 #[test]
-fn unknown_commands_and_actions_are_told_apart() {
+fn unknown_opcode_and_action_have_distinct_sense() {
     let (_target, _device, a) = one_unit();
     a.fails(&[0x04, 0, 0, 0, 0, 0], &[], NO_SUCH_COMMAND);
     a.fails(&[0x48, 1, 0, 0, 0, 0, 0, 0, 0, 0], &[], NO_SUCH_COMMAND);
@@ -496,7 +496,7 @@ fn unknown_commands_and_actions_are_told_apart() {
 
 /// Random commands with random data never panic, and a claimed command is never unknown.
 #[test]
-fn any_command_with_any_data_is_answered() {
+fn any_command_with_any_data_gets_a_status() {
     let (_target, _device, a) = one_unit();
     let mut random = fastrand::Rng::with_seed(2026);
     let all = a.good(&[0xa3, 0x0c, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0], &[]);

@@ -104,7 +104,7 @@ impl Budget {
         }
     }
 
-    fn give_back(&self, bytes: u64) {
+    fn release_bytes(&self, bytes: u64) {
         self.bytes_used.fetch_sub(bytes, Ordering::SeqCst);
         if self.has_waiters.load(Ordering::SeqCst) {
             let mut waiters = self.waiters.lock().expect("no holder panics");
@@ -119,7 +119,7 @@ impl Budget {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.budget.give_back(self.bytes);
+        self.budget.release_bytes(self.bytes);
     }
 }
 
@@ -129,7 +129,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_dry_budget_refuses_and_wakes_when_bytes_come_back() {
+    fn exhausted_budget_refuses_and_wakes_on_release() {
         let budget = Budget::new(100);
         let waker = Arc::new(Waker::new().unwrap());
         let first = budget.try_reserve(70).unwrap();
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_beyond_the_budget_is_granted_alone() {
+    fn oversized_request_is_granted_alone() {
         let budget = Budget::new(100);
         let small = budget.try_reserve(1).unwrap();
         assert!(budget.try_reserve(500).is_none());
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_ends_at_the_deadline_or_when_bytes_come_back() {
+    fn reserve_returns_on_deadline_or_release() {
         let budget = Budget::new(10);
         let held = budget.try_reserve(10).unwrap();
         let soon = Instant::now() + Duration::from_millis(20);

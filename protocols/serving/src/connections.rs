@@ -8,12 +8,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::time::Instant;
 
 use crate::workers::STACK_BYTES;
-use crate::{Peer, Standing, Stream, Waker};
+use crate::{ConnectionChanges, Peer, Stream, Waker};
 
 /// Bits of an IPv6 address that identify its network; a host can choose the remaining ones.
 const IPV6_NETWORK_BITS: u32 = 64;
 
-/// Limits of connections. Connections that were not [let in](Connection::let_in) have separate
+/// Limits of connections. Connections that were not [let in](Connection::admit_peer) have separate
 /// limits, so that idle unauthenticated clients do not block the other clients.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionLimits {
@@ -80,7 +80,7 @@ pub struct Connection {
     /// Wakes the connection's thread.
     pub waker: Arc<Waker>,
     /// Whether its requests may still change data.
-    pub standing: Arc<Standing>,
+    pub changes_in_flight: Arc<ConnectionChanges>,
     /// The set that it belongs to.
     all: Weak<Connections>,
     directive: AtomicU8,
@@ -106,7 +106,7 @@ impl Connection {
         let code = directive as u8;
         if self.directive.fetch_max(code, Ordering::AcqRel) < code {
             if directive == Directive::Drop {
-                self.standing.end();
+                self.changes_in_flight.end();
                 self.stream.shutdown();
             }
             self.waker.wake();
@@ -115,8 +115,8 @@ impl Connection {
 
     /// Records that the client has logged in or chosen an export. Returns `false` if a limit is
     /// reached; the connection must be closed then.
-    pub fn let_in(&self) -> bool {
-        self.all.upgrade().is_some_and(|all| all.let_in(self))
+    pub fn admit_peer(&self) -> bool {
+        self.all.upgrade().is_some_and(|all| all.admit_peer(self))
     }
 
     /// Records that the client will close the connection in an orderly way, so that its pending
@@ -128,7 +128,7 @@ impl Connection {
     /// Drops the connection if the client has left it unexpectedly. Returns whether its requests
     /// may no longer take effect.
     pub fn ends_if_left(&self) -> bool {
-        if self.standing.is_over() {
+        if self.changes_in_flight.is_over() {
             return true;
         }
         if self.has_said_goodbye.load(Ordering::Acquire) || !self.stream.peer_has_left() {
@@ -146,7 +146,7 @@ impl Connection {
     /// Called by the connection's thread. Returns whether the client has left while the thread was
     /// away. Its earlier requests must not be executed then, because a retry may have been served
     /// elsewhere.
-    pub fn left_meanwhile(&self) -> bool {
+    pub fn left_during_absence(&self) -> bool {
         self.was_away.load(Ordering::Relaxed) && {
             self.was_away.store(false, Ordering::Relaxed);
             self.ends_if_left()
@@ -304,7 +304,7 @@ impl Connections {
             peer,
             stream: Arc::new(stream),
             waker,
-            standing: Arc::default(),
+            changes_in_flight: Arc::default(),
             all: Arc::downgrade(self),
             directive: AtomicU8::new(Directive::Serve as u8),
             has_said_goodbye: AtomicBool::new(false),
@@ -326,7 +326,7 @@ impl Connections {
         Some(connection)
     }
 
-    fn let_in(&self, connection: &Connection) -> bool {
+    fn admit_peer(&self, connection: &Connection) -> bool {
         let mut state = self.lock();
         if !state.strangers.contains(&connection.id) {
             // It was let in before, or dropped concurrently.
@@ -338,7 +338,7 @@ impl Connections {
             state.refuse(&connection.peer, "client refused: too many are served");
             return false;
         }
-        state.forget_stranger(connection);
+        state.remove_unauthenticated(connection);
         state.known += 1;
         count(&mut state.known_by_network, network);
         true
@@ -347,7 +347,7 @@ impl Connections {
     fn remove(&self, connection: &Connection) {
         let mut state = self.lock();
         state.live.remove(&connection.id);
-        if !state.forget_stranger(connection) && !state.evicted.remove(&connection.id) {
+        if !state.remove_unauthenticated(connection) && !state.evicted.remove(&connection.id) {
             state.known -= 1;
             uncount(
                 &mut state.known_by_network,
@@ -391,13 +391,13 @@ impl State {
             fits.then(|| Arc::clone(connection))
         });
         let oldest = oldest.ok_or(Full)?;
-        self.forget_stranger(&oldest);
+        self.remove_unauthenticated(&oldest);
         self.evicted.insert(oldest.id);
         Ok(Some(oldest))
     }
 
     /// Returns whether it was one.
-    fn forget_stranger(&mut self, connection: &Connection) -> bool {
+    fn remove_unauthenticated(&mut self, connection: &Connection) -> bool {
         let was = self.strangers.remove(&connection.id);
         if was {
             let network = connection.peer.address().map(network);
@@ -445,7 +445,7 @@ struct Live {
 
 impl Drop for Live {
     fn drop(&mut self) {
-        self.connection.standing.end();
+        self.connection.changes_in_flight.end();
         self.connection.stream.shutdown_send();
         self.connection.stream.discard_input();
         self.connection.stream.shutdown();
@@ -461,7 +461,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     #[test]
-    fn a_client_whose_last_words_are_not_read_sees_the_end_and_no_error() {
+    fn close_with_unread_input_sends_fin_not_rst() {
         let (mut client, server) = UnixStream::pair().unwrap();
         client.write_all(b"goodbye").unwrap();
         client.shutdown(Shutdown::Write).unwrap();

@@ -24,7 +24,7 @@ pub struct FlushGroup {
 struct Shared {
     device: SharedDevice,
     state: Mutex<State>,
-    news: Condvar,
+    work_available: Condvar,
 }
 
 #[derive(Default)]
@@ -44,7 +44,7 @@ impl FlushGroup {
         let shared = Shared {
             device,
             state: Mutex::default(),
-            news: Condvar::new(),
+            work_available: Condvar::new(),
         };
         Self {
             shared: Arc::new(shared),
@@ -98,7 +98,7 @@ impl Drop for FlushGroup {
     /// Remaining waiters are served before the thread exits.
     fn drop(&mut self) {
         self.shared.lock().closed = true;
-        self.shared.news.notify_all();
+        self.shared.work_available.notify_all();
     }
 }
 
@@ -113,7 +113,7 @@ impl Shared {
             let idle = state.thread_idle;
             drop(state);
             if idle {
-                self.news.notify_one();
+                self.work_available.notify_one();
             }
             return;
         }
@@ -152,7 +152,7 @@ impl Shared {
             if state.leading {
                 // A caller flushes on its own thread, and will summon this thread afterwards.
                 state.thread_idle = true;
-                state = self.news.wait(state).expect("no holder panics");
+                state = self.work_available.wait(state).expect("no holder panics");
                 state.thread_idle = false;
             } else if !state.waiters.is_empty() {
                 state = self.lead(state);
@@ -162,7 +162,7 @@ impl Shared {
             } else {
                 state.thread_idle = true;
                 let (woken, timeout) = self
-                    .news
+                    .work_available
                     .wait_timeout(state, LEADER_IDLE)
                     .expect("no holder panics");
                 state = woken;
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn waiters_that_come_during_a_flush_share_the_next_one() {
+    fn waiters_during_a_flush_share_the_next_flush() {
         let (entered_in, entered) = mpsc::channel();
         let (permit, permits) = mpsc::channel();
         let group = FlushGroup::new(Arc::new(SlowFlush {

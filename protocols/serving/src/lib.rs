@@ -13,8 +13,8 @@
 
 #![forbid(unsafe_code)]
 
-mod answer;
 mod budget;
+mod changes_in_flight;
 mod connections;
 mod counters;
 mod datagrams;
@@ -24,16 +24,16 @@ mod link;
 mod listener;
 mod outbound;
 mod refusals;
+mod reply;
 mod silent_close;
 mod stale_connection;
-mod standing;
 mod stream;
 mod tls;
 mod waker;
 mod workers;
 
-pub use answer::{Answer, InlineBytes, Payload, Split};
 pub use budget::{Budget, Reservation};
+pub use changes_in_flight::{Change, ConnectionChanges, OwnChange, RequestedChanges};
 pub use connections::{Connection, ConnectionLimits, Connections, Directive, network};
 pub use counters::{Counters, CountersSnapshot};
 pub use datagrams::{bind_udp, wait_for_datagrams};
@@ -46,8 +46,8 @@ pub use listener::{
 };
 pub use outbound::{Flushed, Outbound, OutboundLimits, Pending};
 pub use refusals::Refusals;
-pub use stale_connection::{Reach, StaleConnection, tell_clients};
-pub use standing::{Asked, Change, OwnChange, Standing};
+pub use reply::{InlineBytes, Payload, Reply, Split};
+pub use stale_connection::{Reach, StaleConnection, reset_clients};
 pub use stream::{Peer, ReceiveWait, Stream, Transport};
 pub use tls::{TlsError, TlsFiles, TlsTransport, TlsUse};
 pub use waker::Waker;

@@ -81,7 +81,7 @@ impl Link {
 
     /// Limits a single receive to about `bytes`. With a small limit payloads remain in the socket
     /// and are received directly to their destination without a copy.
-    pub fn set_appetite(&mut self, bytes: usize) {
+    pub fn set_read_limit(&mut self, bytes: usize) {
         self.appetite = bytes.max(1);
     }
 
@@ -209,14 +209,14 @@ impl Link {
 
     /// Sends queued replies as far as the socket accepts them.
     pub fn flush(&self) {
-        self.outbound.flush_patiently();
+        self.outbound.flush_with_wait();
     }
 
     /// Like [`turn`](Self::turn), but does not read input: blocks until the waker is raised.
     pub fn pause(&mut self, deadline: Instant) -> io::Result<Turn> {
         loop {
             self.outbound.set_throttled(true);
-            self.outbound.flush_patiently();
+            self.outbound.flush_with_wait();
             if self.waker.take() {
                 return Ok(Turn::Woken);
             }
@@ -247,7 +247,7 @@ impl Link {
     pub fn settle(&mut self, deadline: Instant) -> bool {
         loop {
             self.outbound.set_throttled(true);
-            self.outbound.flush_patiently();
+            self.outbound.flush_with_wait();
             if self.outbound.is_idle() {
                 return true;
             }
@@ -287,13 +287,13 @@ impl Waiting<'_> {
         deadline: Option<Instant>,
     ) -> io::Result<Turn> {
         loop {
-            self.outbound.flush_patiently();
+            self.outbound.flush_with_wait();
             if self.waker.take() {
                 return Ok(Turn::Woken);
             }
             let congested = self.is_congested();
             if !congested {
-                if self.peer_left_meanwhile() {
+                if self.peer_left_during_absence() {
                     return Ok(Turn::Closed);
                 }
                 // Without pending operations no other thread needs this one soon: a short blocking
@@ -335,12 +335,12 @@ impl Waiting<'_> {
 
     fn make_room(&mut self, deadline: Option<Instant>) -> io::Result<Turn> {
         loop {
-            self.outbound.flush_patiently();
+            self.outbound.flush_with_wait();
             if self.waker.take() {
                 return Ok(Turn::Woken);
             }
             if !self.is_congested() {
-                let left = self.peer_left_meanwhile();
+                let left = self.peer_left_during_absence();
                 return Ok(if left { Turn::Closed } else { Turn::Input(0) });
             }
             let stalls_at = self.outbound.stall_deadline();
@@ -380,7 +380,7 @@ impl Waiting<'_> {
 
     /// Whether the peer disconnected while its input was not read. Its earlier requests are then
     /// obsolete.
-    fn peer_left_meanwhile(&mut self) -> bool {
+    fn peer_left_during_absence(&mut self) -> bool {
         std::mem::take(&mut self.was_congested) && self.transport.stream().peer_has_left()
     }
 

@@ -7,17 +7,17 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use crate::link::{Interest, wait_for};
-use crate::{Answer, Transport, Waker};
+use crate::{Reply, Transport, Waker};
 
 /// Maximum slices of one system call (`UIO_MAXIOV`).
 const SLICES_MAX: usize = 1024;
 /// Replies gathered for one system call; a loan in small blocks has many slices.
-const ANSWERS_PER_SEND_MAX: usize = 128;
+const REPLIES_PER_SEND_MAX: usize = 128;
 /// Bytes gathered for one system call: sockets rarely accept more at once.
 const BYTES_PER_SEND_MAX: usize = 2 << 20;
 
 /// Longest wait for room in a socket before a loan is copied and returned.
-const LOAN_PATIENCE: Duration = Duration::from_millis(2);
+const LOAN_WAIT_MAX: Duration = Duration::from_millis(2);
 
 /// Limits of one connection.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +49,7 @@ pub enum Flushed {
     Blocked,
     /// Another thread is sending. It also sends replies that are queued concurrently, or wakes the
     /// connection's thread for them.
-    Elsewhere,
+    OtherThread,
     /// One batch was sent, and the queue is not empty.
     More,
     /// The connection failed; replies are discarded.
@@ -69,7 +69,7 @@ pub struct Outbound {
 
 #[derive(Default)]
 struct State {
-    queue: VecDeque<Answer>,
+    queue: VecDeque<Reply>,
     /// Sent bytes of the first reply.
     sent_of_first: usize,
     queued_bytes: usize,
@@ -79,7 +79,7 @@ struct State {
     held_back: bool,
     blocked_since: Option<Instant>,
     /// Reused for its allocation.
-    spare: VecDeque<Answer>,
+    spare: VecDeque<Reply>,
 }
 
 /// A pending operation. It is dropped when its reply was pushed, or when there will be none.
@@ -110,7 +110,7 @@ impl Outbound {
     }
 
     /// Queues `answer`. It is sent by the next [`flush_now`](Self::flush_now).
-    pub fn push(&self, answer: Answer) {
+    pub fn push(&self, answer: Reply) {
         let mut state = self.lock();
         if !state.broken {
             state.queued_bytes += answer.byte_count();
@@ -129,7 +129,7 @@ impl Outbound {
 
     /// Queues and sends a reply from a worker's thread. The connection's thread is woken if the
     /// socket is full.
-    pub fn answer_elsewhere(&self, answer: Answer) {
+    pub fn reply_from_worker(&self, answer: Reply) {
         self.push(answer);
         if self.flush_now() == Flushed::Blocked {
             self.waker.wake();
@@ -152,8 +152,8 @@ impl Outbound {
 
     /// Like [`flush_now`](Self::flush_now), but with a short wait before it copies a loan: most
     /// clients make room sooner than a large copy is done. For the connection's own thread.
-    pub(crate) fn flush_patiently(&self) -> Flushed {
-        self.flush(Some(LOAN_PATIENCE), usize::MAX)
+    pub(crate) fn flush_with_wait(&self) -> Flushed {
+        self.flush(Some(LOAN_WAIT_MAX), usize::MAX)
     }
 
     fn flush(&self, patience: Option<Duration>, batches_max: usize) -> Flushed {
@@ -164,7 +164,7 @@ impl Outbound {
                 return Flushed::Broken;
             }
             if state.sending {
-                return Flushed::Elsewhere;
+                return Flushed::OtherThread;
             }
             if state.queue.is_empty() && !state.held_back {
                 state.blocked_since = None;
@@ -189,7 +189,7 @@ impl Outbound {
                 self.waker.wake();
             }
             // Replies that were queued concurrently may be loans, which must be copied, too.
-            if blocked && !state.queue.iter().any(Answer::is_borrowing) {
+            if blocked && !state.queue.iter().any(Reply::is_borrowing) {
                 return Flushed::Blocked;
             }
         }
@@ -200,7 +200,7 @@ impl Outbound {
     fn settle(
         &self,
         state: &mut State,
-        mut batch: VecDeque<Answer>,
+        mut batch: VecDeque<Reply>,
         sent: usize,
         outcome: io::Result<Sent>,
     ) -> bool {
@@ -208,7 +208,7 @@ impl Outbound {
             Ok(outcome) => outcome,
             Err(error) => {
                 tracing::debug!(%error, "connection broke while sending");
-                self.break_off(state);
+                self.abort_connection(state);
                 return false;
             }
         };
@@ -237,7 +237,7 @@ impl Outbound {
     /// Sends from the front of `batch` until it is empty or the socket is full.
     fn send_batch(
         &self,
-        batch: &mut VecDeque<Answer>,
+        batch: &mut VecDeque<Reply>,
         sent: &mut usize,
         until: Option<Instant>,
     ) -> io::Result<Sent> {
@@ -291,9 +291,9 @@ impl Outbound {
 
     /// Blocks until the socket has room, at most until `until`, if the batch is worth it. Returns
     /// whether there is room.
-    fn wait_for_room(&self, batch: &VecDeque<Answer>, until: Option<Instant>) -> bool {
+    fn wait_for_room(&self, batch: &VecDeque<Reply>, until: Option<Instant>) -> bool {
         let Some(until) = until else { return false };
-        if !batch.iter().any(Answer::is_borrowing) {
+        if !batch.iter().any(Reply::is_borrowing) {
             return false;
         }
         let interest = Interest {
@@ -307,11 +307,11 @@ impl Outbound {
     }
 
     /// Performs one system call. Returns the offered bytes and the result.
-    fn send_some(&self, batch: &VecDeque<Answer>, sent: usize) -> (usize, io::Result<usize>) {
+    fn send_some(&self, batch: &VecDeque<Reply>, sent: usize) -> (usize, io::Result<usize>) {
         let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(batch.len().min(32) * 3);
         let mut scratch = Vec::new();
         let mut offered = 0;
-        for (index, answer) in batch.iter().take(ANSWERS_PER_SEND_MAX).enumerate() {
+        for (index, answer) in batch.iter().take(REPLIES_PER_SEND_MAX).enumerate() {
             let skip = if index == 0 { sent } else { 0 };
             answer.append_slices(skip, &mut scratch, &mut slices);
             offered += answer.byte_count() - skip;
@@ -326,7 +326,7 @@ impl Outbound {
         (offered, self.transport.send(&slices))
     }
 
-    fn break_off(&self, state: &mut State) {
+    fn abort_connection(&self, state: &mut State) {
         state.broken = true;
         state.queue.clear();
         state.spare.clear();
@@ -341,7 +341,7 @@ impl Outbound {
     pub fn abandon(&self) {
         let mut state = self.lock();
         if !state.broken {
-            self.break_off(&mut state);
+            self.abort_connection(&mut state);
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// Interval of the log lines about one client.
 const INTERVAL: Duration = Duration::from_secs(60);
 /// Clients with log lines within that interval.
-const TOLD_MAX: usize = 256;
+const LOGGED_MAX: usize = 256;
 
 /// Refused clients, each with the time of its last log line and the number of suppressed ones.
 #[derive(Debug)]
@@ -23,9 +23,9 @@ impl<Who> Default for Refusals<Who> {
 impl<Who: Clone + Eq + Hash> Refusals<Who> {
     /// Whether a refusal of `who` should be logged, with the number of suppressed lines.
     pub fn take(&self, who: &Who, now: Instant) -> Option<u32> {
-        let mut told = self.0.lock().expect("no holder panics");
+        let mut recent = self.0.lock().expect("no holder panics");
         let is_recent = |at: Instant| now.saturating_duration_since(at) < INTERVAL;
-        if let Some((at, swallowed)) = told.get_mut(who) {
+        if let Some((at, swallowed)) = recent.get_mut(who) {
             if is_recent(*at) {
                 *swallowed = swallowed.saturating_add(1);
                 return None;
@@ -34,11 +34,11 @@ impl<Who: Clone + Eq + Hash> Refusals<Who> {
             *at = now;
             return Some(swallowed);
         }
-        told.retain(|_, (at, _)| is_recent(*at));
-        if told.len() >= TOLD_MAX {
+        recent.retain(|_, (at, _)| is_recent(*at));
+        if recent.len() >= LOGGED_MAX {
             return None;
         }
-        told.insert(who.clone(), (now, 0));
+        recent.insert(who.clone(), (now, 0));
         Some(0)
     }
 }
@@ -48,18 +48,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_refused_each_second_is_told_of_once_a_minute() {
+    fn repeated_refusals_are_logged_once_a_minute() {
         let refusals = Refusals::default();
         let begun = Instant::now();
-        let told: Vec<(u64, u32)> = (0..130)
+        let recent: Vec<(u64, u32)> = (0..130)
             .filter_map(|second| {
                 let now = begun + Duration::from_secs(second);
                 refusals.take(&1, now).map(|swallowed| (second, swallowed))
             })
             .collect();
-        assert_eq!(told, [(0, 0), (60, 59), (120, 59)]);
+        assert_eq!(recent, [(0, 0), (60, 59), (120, 59)]);
         assert_eq!(refusals.take(&2, begun), Some(0), "each for itself");
-        let many = (0..2 * TOLD_MAX).filter(|number| refusals.take(&(number + 3), begun).is_some());
-        assert!(many.count() < TOLD_MAX, "their number is bounded");
+        let many =
+            (0..2 * LOGGED_MAX).filter(|number| refusals.take(&(number + 3), begun).is_some());
+        assert!(many.count() < LOGGED_MAX, "their number is bounded");
     }
 }

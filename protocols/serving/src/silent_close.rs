@@ -3,7 +3,7 @@
 //! When a pool moves to another head, its addresses are removed first, and then its server stops. A
 //! FIN or RST would cause clients to reconnect to an address that no head has yet: their first
 //! attempt is lost, and TCP waits a second before the next. The new owner resets their connections
-//! ([`tell_clients`](crate::tell_clients)) when it is ready.
+//! ([`reset_clients`](crate::reset_clients)) when it is ready.
 //!
 //! Linux sends no packet from an IPv4 address that it no longer has. From an IPv6 address it does,
 //! including the end of the connection, and continues for a minute after the process has exited.
@@ -21,7 +21,7 @@ const LOOPBACK: &[u8] = b"lo";
 impl Connections {
     /// Closes connections with a local address that this host no longer has, and ensures that no
     /// packet is sent on them. Returns their number.
-    pub fn silence_withdrawn(&self) -> usize {
+    pub fn silence_removed_addresses(&self) -> usize {
         let mut looked_at: Vec<(SocketAddr, bool)> = Vec::new();
         let mut silenced = 0;
         for connection in self.list() {
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_here_or_not() {
+    fn local_addresses_are_detected() {
         for (address, expected) in [
             ("127.0.0.1:0", true),
             // Documentation addresses of RFC 5737 and RFC 3849, which no host has.
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mapped_address_is_the_one_it_stands_for() {
+    fn mapped_address_equals_its_ipv4_address() {
         let mapped = "[::ffff:192.0.2.1]:3260".parse().expect("an address");
         assert_eq!(without_port(mapped).to_string(), "192.0.2.1:0");
         let other = "[2001:db8::1]:3260".parse().expect("an address");

@@ -36,14 +36,14 @@ pub enum Reach {
 }
 
 /// Interval of the first checks for the address; clients are blocked until it is present.
-const LOOK_INTERVAL: Duration = Duration::from_millis(2);
+const ADDRESS_POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// Interval of later checks.
-const LATE_LOOK_INTERVAL: Duration = Duration::from_millis(20);
+const LATE_ADDRESS_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Duration of the first checks.
-const SOON: Duration = Duration::from_secs(2);
+const FAST_POLL_DURATION: Duration = Duration::from_secs(2);
 /// Times of the segments after the address is present. They are repeated because segments get lost,
 /// and because a switch or neighbour may update its tables later.
-const TELL_AFTER: [Duration; 7] = [
+const RESET_AFTER: [Duration; 7] = [
     Duration::ZERO,
     Duration::from_millis(5),
     Duration::from_millis(15),
@@ -55,7 +55,7 @@ const TELL_AFTER: [Duration; 7] = [
 
 /// Resets the clients of `stale_connections` within `reach`, each as soon as this host has the
 /// server's address, until `deadline`. Returns immediately; errors are logged.
-pub fn tell_clients(stale_connections: Vec<StaleConnection>, reach: Reach, deadline: Instant) {
+pub fn reset_clients(stale_connections: Vec<StaleConnection>, reach: Reach, deadline: Instant) {
     if stale_connections.is_empty() {
         return;
     }
@@ -103,9 +103,9 @@ fn run(stale_connections: &[StaleConnection], reach: Reach, deadline: Instant) {
                 false
             }
         });
-        std::thread::sleep(match begun.elapsed() < SOON {
-            true => LOOK_INTERVAL,
-            false => LATE_LOOK_INTERVAL,
+        std::thread::sleep(match begun.elapsed() < FAST_POLL_DURATION {
+            true => ADDRESS_POLL_INTERVAL,
+            false => LATE_ADDRESS_POLL_INTERVAL,
         });
     }
 }
@@ -119,9 +119,9 @@ impl Group {
         let Some((since, socket)) = &self.arrived else {
             return Ok(true);
         };
-        if since.elapsed() >= TELL_AFTER[self.told] {
+        if since.elapsed() >= RESET_AFTER[self.told] {
             for stale in &self.stale_connections {
-                tell(socket, stale);
+                send_resets(socket, stale);
             }
             if self.told == 0 {
                 let (address, count) = (self.address, self.stale_connections.len());
@@ -129,7 +129,7 @@ impl Group {
             }
             self.told += 1;
         }
-        Ok(self.told < TELL_AFTER.len())
+        Ok(self.told < RESET_AFTER.len())
     }
 }
 
@@ -155,7 +155,7 @@ fn open(address: IpAddr, reach: Reach) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-fn tell(socket: &OwnedFd, stale: &StaleConnection) {
+fn send_resets(socket: &OwnedFd, stale: &StaleConnection) {
     let segment = segment(stale);
     let to = SocketAddr::new(stale.remote.ip(), 0);
     // A lost segment is repeated, and an unreachable client is not our concern.
@@ -221,7 +221,7 @@ mod tests {
 
     /// The receiver's sum over all words, including the checksum, is all ones.
     #[test]
-    fn a_receiver_finds_the_checksum_right() {
+    fn segment_checksum_verifies() {
         for one in [
             stale("10.77.1.100:3260", "10.77.1.200:45678"),
             stale("[fd77::100]:10809", "[fd77::ffff:200]:1"),
@@ -234,7 +234,7 @@ mod tests {
 
     /// In an established connection the invalid numbers have no effect.
     #[test]
-    fn a_client_whose_server_lives_is_not_disturbed() {
+    fn connection_with_a_live_server_is_not_reset() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
         let mut client = TcpStream::connect(listener.local_addr().expect("bound")).expect("there");
         let (server, _) = listener.accept().expect("a client");
@@ -247,7 +247,7 @@ mod tests {
             Err(error) if error.kind() == ErrorKind::PermissionDenied => return skip(&error),
             Err(error) => panic!("{error}"),
         };
-        tell(&socket, &one);
+        send_resets(&socket, &one);
         std::io::Write::write_all(&mut &server, b"on").expect("still connected");
         let mut bytes = [0; 2];
         client.read_exact(&mut bytes).expect("still connected");
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_is_not_here_yet_is_waited_for() {
+    fn reset_waits_until_the_address_is_local() {
         // A documentation address of RFC 5737, which no host has.
         let address = "192.0.2.1".parse().expect("an address");
         match open(address, Reach::Routed) {

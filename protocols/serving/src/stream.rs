@@ -26,7 +26,7 @@ const DISCARDED_BYTES_MAX: usize = 16 << 20;
 /// segment. That costs as much as a copy of the data (in a virtual machine an exit to the
 /// hypervisor), and a local connection has no congestion. Remote connections retain the host's
 /// configuration.
-const CONGESTION_ON_THIS_MACHINE: &str = "reno";
+const CONGESTION_ON_THIS_HOST: &str = "reno";
 
 /// The peer of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl Peer {
     }
 
     /// Whether packets never leave this host, for any of its addresses.
-    fn stays_on_machine(&self) -> bool {
+    fn stays_on_host(&self) -> bool {
         match self {
             Self::Tcp { remote, local } => self.is_local() || remote.ip() == local.ip(),
             Self::Unix { .. } => true,
@@ -130,8 +130,8 @@ impl Stream {
         sockopt::set_tcp_keepidle(&socket, KEEPALIVE_IDLE)?;
         sockopt::set_tcp_keepintvl(&socket, KEEPALIVE_INTERVAL)?;
         sockopt::set_tcp_keepcnt(&socket, KEEPALIVE_PROBES)?;
-        if peer.stays_on_machine() {
-            if let Err(error) = sockopt::set_tcp_congestion(&socket, CONGESTION_ON_THIS_MACHINE) {
+        if peer.stays_on_host() {
+            if let Err(error) = sockopt::set_tcp_congestion(&socket, CONGESTION_ON_THIS_HOST) {
                 tracing::debug!(%error, "the host's congestion control remains");
             }
         }

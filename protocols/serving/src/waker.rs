@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_wakes_are_taken_once() {
+    fn two_wakes_are_consumed_together() {
         let waker = Waker::new().unwrap();
         assert!(!waker.take());
         waker.wake();

@@ -217,7 +217,7 @@ mod tests {
     use std::sync::mpsc;
 
     #[test]
-    fn a_full_queue_gives_the_job_back_and_shutdown_finishes_the_rest() {
+    fn full_queue_returns_the_job_and_shutdown_runs_the_rest() {
         let workers = Workers::new("test", 1);
         let (release, gate) = mpsc::channel::<()>();
         let (done, results) = mpsc::channel();
@@ -246,7 +246,7 @@ mod tests {
 
     /// Jobs that wait leave threads to other jobs, and each of them is completed in the end.
     #[test]
-    fn jobs_that_wait_leave_a_thread_to_others() {
+    fn blocked_jobs_leave_a_thread_for_ready_jobs() {
         let workers = Workers::new("test", 4);
         let gate = Arc::new(Mutex::new(()));
         let (done, results) = mpsc::channel();
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn blocked_jobs_do_not_hold_up_others_below_the_bound() {
+    fn blocked_jobs_below_the_bound_do_not_delay_ready_jobs() {
         let workers = Workers::new("test", 3);
         let barrier = Arc::new(std::sync::Barrier::new(3));
         let (done, results) = mpsc::channel();

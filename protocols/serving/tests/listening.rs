@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serving::{
-    Answer, Connection, ConnectionLimits, Connections, Directive, EarlySockets, Link,
-    ListenAddress, ListenError, Listener, OpenSocket, OutboundLimits, Turn,
+    Connection, ConnectionLimits, Connections, Directive, EarlySockets, Link, ListenAddress,
+    ListenError, Listener, OpenSocket, OutboundLimits, Reply, Turn,
 };
 
 /// Lets in a client that sends data, and echoes it; sends a goodbye when drained.
@@ -21,17 +21,17 @@ fn echo(connection: Arc<Connection>) {
     loop {
         match link.turn(None).unwrap() {
             Turn::Input(_) => {
-                if !connection.let_in() {
+                if !connection.admit_peer() {
                     return;
                 }
-                link.outbound().push(Answer::with_payload(
+                link.outbound().push(Reply::with_payload(
                     b"",
                     serving::Payload::Bytes(link.bytes().to_vec()),
                 ));
                 link.consume(usize::MAX / 2);
             }
             Turn::Woken if connection.directive() == Directive::Drain => {
-                link.outbound().push(Answer::head(b"bye"));
+                link.outbound().push(Reply::head(b"bye"));
                 link.settle(Instant::now() + Duration::from_secs(10));
                 return;
             }
@@ -91,14 +91,14 @@ fn tcp_of_both_families_and_unix_sockets_are_served() {
 }
 
 #[test]
-fn an_address_of_nobody_yet_can_be_listened_on() {
+fn listen_on_an_unassigned_address_succeeds() {
     // No host has an address of TEST-NET-1 or of the documentation prefix.
     let (_v4, _keep) = start("192.0.2.1:0", ConnectionLimits::default());
     let (_v6, _keep) = start("[2001:db8::1]:0", ConnectionLimits::default());
 }
 
 #[test]
-fn a_busy_port_is_an_error_and_a_stale_unix_socket_is_not() {
+fn busy_port_is_an_error_and_a_stale_unix_socket_is_replaced() {
     let (first, connections) = start("127.0.0.1:0", ConnectionLimits::default());
     let again = listen(first.address(), &EarlySockets::default(), connections);
     assert_eq!(
@@ -118,7 +118,7 @@ fn a_busy_port_is_an_error_and_a_stale_unix_socket_is_not() {
 const EARLY_CLIENTS: usize = 300;
 
 #[test]
-fn clients_that_come_before_the_server_are_answered_when_it_is_there() {
+fn early_clients_are_served_once_the_server_starts() {
     for address in ["127.0.0.1:0", "[::1]:0"] {
         // A port that was free shortly before.
         let free = std::net::TcpListener::bind(address).unwrap();
@@ -153,7 +153,7 @@ fn clients_that_come_before_the_server_are_answered_when_it_is_there() {
 }
 
 #[test]
-fn early_sockets_that_nobody_serves_end_their_clients_and_a_busy_port_is_told() {
+fn unused_early_sockets_close_clients_and_report_busy_ports() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = free.local_addr().unwrap();
     let busy = EarlySockets::bind([address]).unwrap_err();
@@ -169,7 +169,7 @@ fn early_sockets_that_nobody_serves_end_their_clients_and_a_busy_port_is_told() 
 }
 
 #[test]
-fn a_connection_over_the_limit_is_closed_and_the_others_go_on() {
+fn connection_over_the_limit_is_closed_and_others_continue() {
     let limits = ConnectionLimits {
         total_max: 10,
         per_network_max: 2,
@@ -188,7 +188,7 @@ fn a_connection_over_the_limit_is_closed_and_the_others_go_on() {
 
 /// Idle unauthenticated clients do not block served clients, and are evicted by later clients.
 #[test]
-fn strangers_that_hold_all_places_keep_nobody_out() {
+fn unauthenticated_connections_do_not_block_new_ones() {
     const STRANGERS: usize = 8;
     let limits = ConnectionLimits {
         total_max: 3,
@@ -232,7 +232,7 @@ fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
 }
 
 #[test]
-fn draining_says_goodbye_and_dropping_does_not() {
+fn drain_sends_a_farewell_and_drop_does_not() {
     let (listener, connections) = start("127.0.0.1:0", ConnectionLimits::default());
     let mut client = connect(&listener);
     round_trip(&mut client);

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use block_device::ReadLoan;
-use serving::{Answer, Flushed, Link, Outbound, OutboundLimits, Payload, Stream, Turn, Waker};
+use serving::{Flushed, Link, Outbound, OutboundLimits, Payload, Reply, Stream, Turn, Waker};
 
 /// A loan that counts its live instances.
 struct Counted {
@@ -54,12 +54,12 @@ fn link_to_client(stall_timeout: Duration) -> (Link, UnixStream) {
 }
 
 #[test]
-fn a_client_that_never_reads_holds_no_loan_and_is_dropped() {
+fn client_that_never_reads_holds_no_loan_and_is_dropped() {
     let (mut link, mut client) = link_to_client(Duration::from_millis(50));
     let alive = Arc::new(AtomicUsize::new(0));
     for _ in 0..64 {
         let payload = Counted::lend(vec![7; 64 << 10], &alive);
-        link.outbound().push(Answer::with_payload(b"head", payload));
+        link.outbound().push(Reply::with_payload(b"head", payload));
     }
     assert_eq!(alive.load(Ordering::SeqCst), 64);
     assert_eq!(link.outbound().flush_now(), Flushed::Blocked);
@@ -86,14 +86,14 @@ impl ReadLoan for Followed {
         self.first.append_parts(parts);
         if !self.is_followed.swap(true, Ordering::SeqCst) {
             let payload = Counted::lend(vec![8; 1000], &self.first.alive);
-            self.outbound.push(Answer::with_payload(b"head", payload));
-            assert_eq!(self.outbound.flush_now(), Flushed::Elsewhere);
+            self.outbound.push(Reply::with_payload(b"head", payload));
+            assert_eq!(self.outbound.flush_now(), Flushed::OtherThread);
         }
     }
 }
 
 #[test]
-fn a_loan_that_is_queued_while_the_socket_fills_up_is_given_back() {
+fn queued_loan_is_copied_and_returned_if_the_socket_fills() {
     let (link, _client) = link_to_client(Duration::from_secs(30));
     let alive = Arc::new(AtomicUsize::new(1));
     let followed = Followed {
@@ -105,16 +105,16 @@ fn a_loan_that_is_queued_while_the_socket_fills_up_is_given_back() {
         is_followed: AtomicBool::new(false),
     };
     let payload = Payload::Loan(Box::new(followed));
-    link.outbound().push(Answer::with_payload(b"head", payload));
+    link.outbound().push(Reply::with_payload(b"head", payload));
     link.flush();
     assert_eq!(alive.load(Ordering::SeqCst), 0);
     assert!(link.outbound().queued_bytes() > 1000);
 }
 
 #[test]
-fn answers_of_many_threads_reach_a_slow_client_whole() {
+fn replies_of_many_threads_reach_a_slow_client_intact() {
     const THREADS: u8 = 4;
-    const ANSWERS: usize = 200;
+    const REPLIES: usize = 200;
     const BYTES: usize = 5000;
     let (mut link, mut client) = link_to_client(Duration::from_secs(30));
     let alive = Arc::new(AtomicUsize::new(0));
@@ -124,9 +124,9 @@ fn answers_of_many_threads_reach_a_slow_client_whole() {
             let pending = outbound.pending();
             let alive = Arc::clone(&alive);
             std::thread::spawn(move || {
-                for _ in 0..ANSWERS {
+                for _ in 0..REPLIES {
                     let payload = Counted::lend(vec![thread; BYTES - 1], &alive);
-                    outbound.answer_elsewhere(Answer::with_payload(&[thread], payload));
+                    outbound.reply_from_worker(Reply::with_payload(&[thread], payload));
                 }
                 drop(pending);
             })
@@ -135,7 +135,7 @@ fn answers_of_many_threads_reach_a_slow_client_whole() {
     let reader = std::thread::spawn(move || {
         let mut counts = [0; THREADS as usize];
         let mut answer = [0; BYTES];
-        for _ in 0..usize::from(THREADS) * ANSWERS {
+        for _ in 0..usize::from(THREADS) * REPLIES {
             client.read_exact(&mut answer).unwrap();
             assert!(
                 answer.iter().all(|byte| *byte == answer[0]),
@@ -146,7 +146,7 @@ fn answers_of_many_threads_reach_a_slow_client_whole() {
         counts
     });
     assert!(link.settle(Instant::now() + Duration::from_secs(60)));
-    assert_eq!(reader.join().unwrap(), [ANSWERS; THREADS as usize]);
+    assert_eq!(reader.join().unwrap(), [REPLIES; THREADS as usize]);
     workers
         .into_iter()
         .for_each(|worker| worker.join().unwrap());
@@ -154,7 +154,7 @@ fn answers_of_many_threads_reach_a_slow_client_whole() {
 }
 
 #[test]
-fn too_many_pending_operations_stop_the_input_until_one_ends() {
+fn pending_limit_pauses_input_until_an_operation_completes() {
     let (mut link, mut client) = link_to_client(Duration::from_secs(30));
     let pending: Vec<_> = (0..4).map(|_| link.outbound().pending()).collect();
     client.write_all(b"request").unwrap();
@@ -183,12 +183,12 @@ fn input_fills_the_target_first_and_the_buffer_with_the_rest() {
 }
 
 #[test]
-fn a_broken_connection_throws_answers_away() {
+fn broken_connection_discards_replies() {
     let (mut link, client) = link_to_client(Duration::from_secs(30));
     drop(client);
     let alive = Arc::new(AtomicUsize::new(0));
     let payload = Counted::lend(vec![1; 100], &alive);
-    link.outbound().push(Answer::with_payload(b"head", payload));
+    link.outbound().push(Reply::with_payload(b"head", payload));
     assert_eq!(link.outbound().flush_now(), Flushed::Broken);
     assert_eq!(alive.load(Ordering::SeqCst), 0);
     assert!(link.settle(Instant::now()));
@@ -199,7 +199,7 @@ fn a_broken_connection_throws_answers_away() {
 /// A worker is sending when the connection's thread abandons the connection: the count of queued
 /// bytes must remain correct.
 #[test]
-fn a_connection_given_up_while_a_worker_sends_stays_consistent() {
+fn connection_abandoned_during_a_send_stays_consistent() {
     for _ in 0..200 {
         let (link, mut client) = link_to_client(Duration::from_secs(30));
         let outbound = Arc::clone(link.outbound());
@@ -209,7 +209,7 @@ fn a_connection_given_up_while_a_worker_sends_stays_consistent() {
             move || {
                 for _ in 0..20 {
                     let payload = Counted::lend(vec![1; 4096], &alive);
-                    outbound.answer_elsewhere(Answer::with_payload(b"head", payload));
+                    outbound.reply_from_worker(Reply::with_payload(b"head", payload));
                 }
             }
         });

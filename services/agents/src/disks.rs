@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use labels::{
-    Choice, Device, Label, LabelState, Standing, Twin, Uberblock, choose, newest_settled,
+    Choice, Device, Label, LabelState, PathMatch, Twin, Uberblock, choose, newest_settled,
 };
 use units::PoolName;
 
@@ -105,7 +105,7 @@ impl<'a> Member<'a> {
     }
 
     /// The newest label that is valid if `newest` is the newest uberblock.
-    fn settled(&self, newest: Option<Uberblock>) -> Option<&'a Label> {
+    fn validated(&self, newest: Option<Uberblock>) -> Option<&'a Label> {
         newest_settled(
             self.content.labels.iter().collect(),
             |label: &&Label| label.txg,
@@ -115,20 +115,20 @@ impl<'a> Member<'a> {
 
     /// `number` identifies the import of a label that does not name it.
     fn as_twin(&self, number: usize) -> Twin {
-        let label = self.settled(self.newest()).unwrap_or(self.label);
+        let label = self.validated(self.newest()).unwrap_or(self.label);
         Twin {
             import: label.start.unwrap_or(number as u64),
             state: label.state,
             roots: self.content.roots.clone(),
             // The pool's server reads this from the whole label.
-            standing: Standing::Unknown,
+            path_match: PathMatch::Unknown,
             rejected: Vec::new(),
         }
     }
 }
 
 /// The current one of several disks with the same identity; all of them if it cannot be determined.
-fn one_of_each(same: Vec<Member<'_>>) -> Vec<Member<'_>> {
+fn newest_of_each(same: Vec<Member<'_>>) -> Vec<Member<'_>> {
     let twins = same.iter().enumerate();
     let twins: Vec<Twin> = twins.map(|(number, one)| one.as_twin(number)).collect();
     match choose(&twins) {
@@ -144,7 +144,7 @@ fn owner(pool: &PoolName, members: &[Member<'_>]) -> Result<Option<Found>, Strin
     let newest = members.iter().filter_map(Member::newest);
     let newest = newest.max_by_key(|one| one.txg);
     let labels = members.iter();
-    let labels = labels.filter_map(|one| Some((one.path, one.settled(newest)?)));
+    let labels = labels.filter_map(|one| Some((one.path, one.validated(newest)?)));
     let labels: Vec<(&Path, &Label)> = labels.collect();
     let Some(txg) = labels.iter().map(|(_, label)| label.txg).max() else {
         return Ok(None);
@@ -195,7 +195,7 @@ pub fn find(pool: &PoolName, disks: &[(PathBuf, Content)]) -> Result<Found, Stri
         devices.entry(member.label.guid).or_default().push(member);
     }
     let pools = pools.into_values().map(|devices| {
-        let used = devices.into_values().flat_map(one_of_each);
+        let used = devices.into_values().flat_map(newest_of_each);
         owner(pool, &used.collect::<Vec<_>>())
     });
     let pools = pools.collect::<Result<Vec<_>, String>>()?;
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_label_and_the_newest_uberblock_of_all_disks_count() {
+    fn newest_label_and_uberblock_of_all_disks_are_used() {
         use LabelState::{Active, Exported, Spare};
         let stale = disk(1, 5, Exported, (5, false));
         let newer = disk(1, 9, Active, (8, false));
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_disk_and_its_copy_the_order_decides_nothing() {
+    fn order_of_disk_and_its_copy_is_irrelevant() {
         use LabelState::{Active, Exported};
         let copy = |import, txg, state, roots: &[u64]| {
             let (_, mut content) = disk(1, txg, state, (1, false));
@@ -319,7 +319,7 @@ mod tests {
 
     /// Its owner died before the uberblock that validates the export.
     #[test]
-    fn a_label_that_is_newer_than_every_uberblock_tells_nothing() {
+    fn label_newer_than_all_uberblocks_is_ignored() {
         use LabelState::{Active, Exported};
         let mut torn = disk(1, 9, Exported, (8, false));
         let older = disk(1, 6, Active, (8, false));
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn no_pool_and_two_pools_are_told_apart_from_one() {
+    fn zero_and_two_pools_are_distinguished_from_one() {
         use LabelState::{Destroyed, Exported};
         let (one, other) = (
             disk(1, 5, Exported, (5, false)),
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_is_not_there_is_left_out_and_an_empty_one_is_not() {
+    fn missing_disk_is_skipped_and_empty_disk_is_not() {
         let folder = tempfile::tempdir().expect("a folder");
         let (empty, none) = (folder.path().join("empty"), folder.path().join("none"));
         let file = std::fs::File::create(&empty).expect("made");

@@ -7,12 +7,12 @@
 
 #![forbid(unsafe_code)]
 
-mod ask;
+mod arguments;
 mod disks;
 pub mod managed;
 mod record;
 mod release;
-mod words;
+mod server_request;
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -29,9 +29,9 @@ use appliance::ports::Portals;
 use appliance::render::{LEGS_PATH, address_prefix, common_interface, pool_of};
 use cluster::Steps;
 use cluster::agent::{
-    Address, Exit, FenceRequest, Pacemaker, PoolProgram, Remains, ServerProcess, Surroundings,
+    Address, AgentEnvironment, Exit, FenceRequest, Pacemaker, PoolBackend, Remains, ServerProcess,
 };
-use cluster::machine::Local;
+use cluster::host::Local;
 use control::operations::server::ping::serving;
 use control::request::{PoolRequest, ServerRequest};
 use control::{Answer, FailureKind, PoolLock, Request};
@@ -41,15 +41,15 @@ use takeover::timeline::Step;
 use takeover::{Basis, Grant, Label, Server};
 use units::{ByteCount, HeadName, HostId, PoolName};
 
-use self::ask::Asked;
-use self::release::{Kept, Whose};
+use self::release::{LockOwner, StillHeld};
+use self::server_request::RequestResult;
 
-pub use words::{AgentCommand, ApplianceFile, PoolAgentArgs, Settings};
+pub use arguments::{AgentCommand, ApplianceFile, PoolAgentArgs, Settings};
 
 /// Name of the binary that contains only the agents.
-const AGENT_PROGRAM: &str = "bulkhead-agent";
+const AGENT_BINARY: &str = "bulkhead-agent";
 /// Name of the serving binary in the same directory.
-const SERVER_PROGRAM: &str = "bulkhead";
+const SERVER_BINARY: &str = "bulkhead";
 
 /// A log that is longer at a start is renamed, in bytes.
 const LOG_BYTES_MAX: u64 = 4 << 20;
@@ -57,7 +57,7 @@ const LOG_BYTES_MAX: u64 = 4 << 20;
 /// time-out: the import and the multihost check must fit into the rest.
 const DEVICES_WAIT_DIVISOR: u32 = 3;
 /// Part of a log's end that is searched for the reason of an exit, in bytes.
-const LAST_WORDS_BYTES_MAX: u64 = 4096;
+const LAST_MESSAGES_BYTES_MAX: u64 = 4096;
 
 /// Runs the agent.
 fn run(args: &PoolAgentArgs, settings: &Settings, legs: &dyn LegFiles) -> ExitCode {
@@ -75,7 +75,7 @@ fn run(args: &PoolAgentArgs, settings: &Settings, legs: &dyn LegFiles) -> ExitCo
         start: Mutex::default(),
     };
     let here = Local::default();
-    let around = Surroundings {
+    let around = AgentEnvironment {
         program: &program,
         cluster: &Pacemaker { machine: &here },
         machine: &here,
@@ -131,7 +131,7 @@ fn finish(exit: &Exit) -> ExitCode {
     // Pacemaker may be gone; then the result has no receiver.
     let _ = std::io::stdout().write_all(exit.output.as_bytes());
     if let Some(line) = exit.reason_line() {
-        output::log().say(&format!("{line}\n"));
+        output::log().write_line(&format!("{line}\n"));
     }
     ExitCode::from(exit.code)
 }
@@ -229,18 +229,18 @@ impl Program<'_> {
         request: Request,
         limit: Duration,
     ) -> Result<(), Option<String>> {
-        match ask::ask(&self.socket(pool), request, limit) {
-            Asked::Answered(Ok(_)) => Ok(()),
-            Asked::Answered(Err(failure)) => Err(Some(failure.message)),
-            Asked::Absent => Err(Some("the server does not listen any more".to_owned())),
-            Asked::Silent => Err(None),
+        match server_request::send(&self.socket(pool), request, limit) {
+            RequestResult::Responded(Ok(_)) => Ok(()),
+            RequestResult::Responded(Err(failure)) => Err(Some(failure.message)),
+            RequestResult::Absent => Err(Some("the server does not listen any more".to_owned())),
+            RequestResult::Silent => Err(None),
         }
     }
 
     /// Identity of this head in labels of `pool`.
     fn own_host(&self, pool: &PoolName) -> HostId {
-        let of_this_machine = || HostId::of_this_machine(pool.as_str());
-        self.settings.host_id.unwrap_or_else(of_this_machine)
+        let of_this_host = || HostId::of_this_host(pool.as_str());
+        self.settings.host_id.unwrap_or_else(of_this_host)
     }
 
     /// Whether a process of this head had `pool` open since this host booted.
@@ -283,11 +283,11 @@ impl Program<'_> {
     }
 }
 
-impl PoolProgram for Program<'_> {
+impl PoolBackend for Program<'_> {
     fn status(&self, pool: &PoolName, limit: Duration) -> Option<Server> {
         let ping = Request::Server(ServerRequest::Ping);
-        match ask::ask(&self.socket(pool), ping, limit) {
-            Asked::Answered(Ok(answer)) => {
+        match server_request::send(&self.socket(pool), ping, limit) {
+            RequestResult::Responded(Ok(answer)) => {
                 // The cause, missing devices, would be the same on another head: no reason to move the pool.
                 match answer {
                     Answer::Done(done) if done.message != serving(pool) => {
@@ -297,19 +297,19 @@ impl PoolProgram for Program<'_> {
                 }
                 Some(Server::Serving)
             }
-            Asked::Answered(Err(failure)) => match failure.kind {
+            RequestResult::Responded(Err(failure)) => match failure.kind {
                 FailureKind::Unavailable => Some(Server::Stopping),
                 // The server exited, or failed, in the middle of the response.
                 FailureKind::Unreachable => None,
                 // It has too many clients, or is of another version: it is healthy.
                 _ => Some(Server::Serving),
             },
-            Asked::Absent | Asked::Silent => None,
+            RequestResult::Absent | RequestResult::Silent => None,
         }
     }
 
     fn server_pid(&self, pool: &PoolName, limit: Duration) -> Option<i32> {
-        ask::listener_pid(&self.socket(pool), limit)
+        server_request::listener_pid(&self.socket(pool), limit)
     }
 
     fn requested_fence(&self, pool: &PoolName) -> Option<FenceRequest> {
@@ -327,17 +327,17 @@ impl PoolProgram for Program<'_> {
         self.legs.confirm_fence(record.into(), number)
     }
 
-    fn last_words(&self, pool: &PoolName) -> Option<String> {
+    fn last_messages(&self, pool: &PoolName) -> Option<String> {
         let offset = self.start().log_offset?;
         let mut log = File::open(self.log_path(pool)).ok()?;
         let length = log.metadata().ok()?.len();
-        let from = offset.max(length.saturating_sub(LAST_WORDS_BYTES_MAX));
+        let from = offset.max(length.saturating_sub(LAST_MESSAGES_BYTES_MAX));
         log.seek(SeekFrom::Start(from)).ok()?;
         let mut bytes = Vec::new();
-        log.take(LAST_WORDS_BYTES_MAX)
+        log.take(LAST_MESSAGES_BYTES_MAX)
             .read_to_end(&mut bytes)
             .ok()?;
-        last_words_in(&String::from_utf8_lossy(&bytes))
+        last_messages_in(&String::from_utf8_lossy(&bytes))
     }
 
     fn took(&self, resource: &str, step: Step) {
@@ -375,7 +375,7 @@ impl PoolProgram for Program<'_> {
             return Ok(());
         }
         let disks = self.disks_held(pool, remains.noted.unwrap_or_default())?;
-        let whose = Whose {
+        let whose = LockOwner {
             pool,
             among_heads: (self.rehearsal.heads_share_kernel).then(|| self.own_host(pool)),
         };
@@ -384,7 +384,9 @@ impl PoolProgram for Program<'_> {
         let until = remains.deadline.map_or(now, |end| end.min(now + patience));
         match release::await_release(whose, &disks, until) {
             Ok(()) => Ok(()),
-            Err(Kept::Silent(_)) if remains.deadline.is_none() && self.is_elsewhere(pool) => Ok(()),
+            Err(StillHeld::Silent(_)) if remains.deadline.is_none() && self.is_elsewhere(pool) => {
+                Ok(())
+            }
             Err(kept) => Err(kept.to_string()),
         }
     }
@@ -427,7 +429,7 @@ impl PoolProgram for Program<'_> {
             pool.arc = Some(pool.arc.map_or(max, |arc| arc.min(max)));
         }
         let program =
-            server_program().map_err(|error| format!("find the server binary: {error}"))?;
+            server_binary().map_err(|error| format!("find the server binary: {error}"))?;
         let log = self
             .open_log(name)
             .map_err(|error| format!("open {}: {error}", self.log_path(name).display()))?;
@@ -505,7 +507,7 @@ impl PoolProgram for Program<'_> {
         .collect()
     }
 
-    fn addresses_of_others(&self, pool: &PoolName) -> BTreeSet<IpAddr> {
+    fn addresses_of_other_pools(&self, pool: &PoolName) -> BTreeSet<IpAddr> {
         let Ok(appliance) = self.appliance() else {
             return BTreeSet::new();
         };
@@ -530,14 +532,14 @@ fn own_name() -> Result<HeadName, String> {
 }
 
 fn has_only_agents(program: &Path) -> bool {
-    program.file_name() == Some(OsStr::new(AGENT_PROGRAM))
+    program.file_name() == Some(OsStr::new(AGENT_BINARY))
 }
 
 /// This binary, or the one in the same directory.
-fn server_program() -> std::io::Result<PathBuf> {
+fn server_binary() -> std::io::Result<PathBuf> {
     let own = std::env::current_exe()?;
     Ok(match has_only_agents(&own) {
-        true => own.with_file_name(SERVER_PROGRAM),
+        true => own.with_file_name(SERVER_BINARY),
         false => own,
     })
 }
@@ -605,7 +607,7 @@ pub fn server_arguments(pool: &appliance::Pool, disks: &[PathBuf], grant: &Grant
 }
 
 /// The failure and the advice at the end of a log, as the binary prints them.
-fn last_words_in(log: &str) -> Option<String> {
+fn last_messages_in(log: &str) -> Option<String> {
     const MARK: &str = "bulkhead: ";
     let lines: Vec<&str> = log.lines().collect();
     let at = lines.iter().rposition(|line| line.starts_with(MARK))?;
@@ -638,7 +640,7 @@ mod tests {
     }
 
     #[test]
-    fn the_previous_owner_is_said_to_be_stopped_only_with_that_proof() {
+    fn owner_stopped_flag_requires_its_proof() {
         let text = include_str!("../../../examples/pair.toml");
         let appliance = appliance::parse(text).expect("well formed").appliance;
         let pool = &appliance.pools[&"tank".parse::<PoolName>().expect("a name")];
@@ -660,7 +662,7 @@ mod tests {
     }
 
     #[test]
-    fn the_server_is_told_of_the_keytab() {
+    fn server_arguments_contain_the_keytab() {
         let text = include_str!("../../../examples/pair.toml");
         let text = format!("{text}\n[pools.tank.kerberos]\nkeytab_file = \"/etc/k\"\n");
         let appliance = appliance::parse(&text).expect("well formed").appliance;
@@ -674,7 +676,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_of_legs_is_opened_by_its_record_and_told_that_the_other_head_is_stopped() {
+    fn pool_of_legs_opens_by_record_with_peer_stopped_flag() {
         let text = include_str!("../../../examples/legs-two-heads-witness.toml");
         let appliance = appliance::parse(text).expect("well formed").appliance;
         let pool = &appliance.pools[&"tank".parse::<PoolName>().expect("a name")];
@@ -706,9 +708,12 @@ mod tests {
     }
 
     #[test]
-    fn the_last_failure_in_a_log_is_told_with_its_advice() {
+    fn last_failure_in_log_is_reported_with_advice() {
         let log = "bulkhead: an older one\n INFO engine\nbulkhead: it is in use\n  ask it\n";
-        assert_eq!(last_words_in(log).as_deref(), Some("it is in use; ask it"));
-        assert_eq!(last_words_in(" INFO engine\n"), None);
+        assert_eq!(
+            last_messages_in(log).as_deref(),
+            Some("it is in use; ask it")
+        );
+        assert_eq!(last_messages_in(" INFO engine\n"), None);
     }
 }

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use ::appliance::Appliance;
 use ::appliance::facts::passwords_required;
-use cluster::machine::Local;
-use cluster::standing::{PoolStanding, boot_wait_reason, is_run_on, pool_standing};
+use cluster::host::Local;
+use cluster::pool_management::{PoolManagement, boot_wait_reason, is_run_on, pool_management};
 use control::operations::pool::PoolRequest;
 use control::{Failure, FailureKind, Request};
 use units::PoolName;
@@ -38,7 +38,7 @@ pub fn fence_secrets() -> BTreeSet<PathBuf> {
 
 /// Refuses to open a pool that the cluster may start in the meantime.
 pub fn refuse(is_maintenance: bool, pool: &PoolName) -> Result<(), Failure> {
-    let standing = || pool_standing(&Local::default(), pool);
+    let standing = || pool_management(&Local::default(), pool);
     match file() {
         Ok(Some(file)) if file.pools.contains_key(pool) => judge(pool, standing(), is_maintenance),
         Ok(_) => Ok(()),
@@ -60,13 +60,17 @@ fn file() -> Result<Option<Appliance>, Failure> {
 
 /// Refuses a request that stops a pool outside the cluster's control: the cluster starts it again, or finds no pool and
 /// reports failures on every head. The agent of the cluster exports by a request of its own.
-pub fn refuse_end(is_maintenance: bool, pool: &PoolName, request: &Request) -> Result<(), Failure> {
+pub fn refuse_destroy_or_export(
+    is_maintenance: bool,
+    pool: &PoolName,
+    request: &Request,
+) -> Result<(), Failure> {
     let destroys = match request {
         Request::Pool(PoolRequest::Close(_)) => false,
         Request::Pool(PoolRequest::Destroy(_)) => true,
         _ => return Ok(()),
     };
-    let standing = || pool_standing(&Local::default(), pool);
+    let standing = || pool_management(&Local::default(), pool);
     let appliance = match file() {
         Ok(appliance) => appliance,
         Err(why) if destroys => return judge_unreadable(pool, standing(), false, &why),
@@ -92,15 +96,15 @@ pub fn refuse_end(is_maintenance: bool, pool: &PoolName, request: &Request) -> R
 /// it.
 fn judge_unreadable(
     pool: &PoolName,
-    standing: PoolStanding,
+    standing: PoolManagement,
     is_maintenance: bool,
     why: &Failure,
 ) -> Result<(), Failure> {
     match standing {
-        PoolStanding::Absent => Ok(()),
-        PoolStanding::Managed | PoolStanding::Stopped => judge(pool, standing, is_maintenance),
-        PoolStanding::Unknown if is_maintenance => Ok(()),
-        PoolStanding::Unknown => {
+        PoolManagement::Absent => Ok(()),
+        PoolManagement::Managed | PoolManagement::Stopped => judge(pool, standing, is_maintenance),
+        PoolManagement::Unknown if is_maintenance => Ok(()),
+        PoolManagement::Unknown => {
             let message = format!(
                 "pool {pool} may belong to the appliance, and no Pacemaker responds here: {}",
                 why.message
@@ -120,14 +124,14 @@ fn stop_command(pool: &PoolName) -> String {
     )
 }
 
-fn judge_destroy(pool: &PoolName, standing: PoolStanding, has_legs: bool) -> Result<(), Failure> {
+fn judge_destroy(pool: &PoolName, standing: PoolManagement, has_legs: bool) -> Result<(), Failure> {
     let why = match standing {
-        PoolStanding::Absent => return Ok(()),
-        PoolStanding::Managed => "the cluster runs it, and would start it again",
-        PoolStanding::Stopped => {
+        PoolManagement::Absent => return Ok(()),
+        PoolManagement::Managed => "the cluster runs it, and would start it again",
+        PoolManagement::Stopped => {
             "the cluster still has it as a resource, which would fail on every head"
         }
-        PoolStanding::Unknown => "it belongs to the appliance, and no Pacemaker responds here",
+        PoolManagement::Unknown => "it belongs to the appliance, and no Pacemaker responds here",
     };
     let then = match has_legs {
         // The members keep the record of such a pool, and no server opens it without its legs.toml.
@@ -143,22 +147,22 @@ fn judge_destroy(pool: &PoolName, standing: PoolStanding, has_legs: bool) -> Res
 
 fn judge_export(
     pool: &PoolName,
-    standing: PoolStanding,
+    standing: PoolManagement,
     is_run: bool,
     is_maintenance: bool,
 ) -> Result<(), Failure> {
     let (why, advice) = match standing {
-        PoolStanding::Absent | PoolStanding::Stopped => return Ok(()),
-        PoolStanding::Managed if !is_run => return Ok(()),
-        PoolStanding::Unknown if is_maintenance => return Ok(()),
-        PoolStanding::Managed => (
+        PoolManagement::Absent | PoolManagement::Stopped => return Ok(()),
+        PoolManagement::Managed if !is_run => return Ok(()),
+        PoolManagement::Unknown if is_maintenance => return Ok(()),
+        PoolManagement::Managed => (
             "the cluster runs it, and would start it again",
             format!(
                 "stop it with {}; to have another head serve it, use `bulkhead pool move {pool} HEAD`",
                 stop_command(pool)
             ),
         ),
-        PoolStanding::Unknown => (
+        PoolManagement::Unknown => (
             "it belongs to the appliance, and no Pacemaker responds here",
             "start Pacemaker on this head; if no head is to serve the pool, add --maintenance"
                 .to_owned(),
@@ -184,8 +188,8 @@ fn no_pacemaker() -> String {
     }
 }
 
-fn judge(pool: &PoolName, standing: PoolStanding, is_maintenance: bool) -> Result<(), Failure> {
-    use PoolStanding as S;
+fn judge(pool: &PoolName, standing: PoolManagement, is_maintenance: bool) -> Result<(), Failure> {
+    use PoolManagement as S;
     let refused = |why: String, advice: String| {
         let message = format!("pool {pool} is not opened by a command: {why}");
         Err(Failure::new(FailureKind::NeedsConfirmation, message).advise(advice))
@@ -220,8 +224,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pool_that_the_cluster_runs_is_neither_destroyed_nor_exported_by_a_command() {
-        use PoolStanding::{Absent, Managed, Stopped, Unknown};
+    fn cluster_managed_pool_is_not_destroyed_or_exported() {
+        use PoolManagement::{Absent, Managed, Stopped, Unknown};
         let pool = "tank".parse().expect("a name");
         let advice = |judged: Result<(), Failure>| judged.err().and_then(|failure| failure.advice);
         for (has_legs, then) in [(true, "wipefs --all"), (false, "pool destroy tank")] {
@@ -253,8 +257,8 @@ mod tests {
 
     /// A typing error in the file opens no pool outside the cluster.
     #[test]
-    fn a_pool_is_opened_only_where_the_appliance_file_can_be_read_or_pacemaker_answers() {
-        use PoolStanding::{Absent, Managed, Stopped, Unknown};
+    fn open_requires_readable_appliance_file_or_pacemaker() {
+        use PoolManagement::{Absent, Managed, Stopped, Unknown};
         let pool = "tank".parse().expect("a name");
         let why = Failure::usage("/etc/bulkhead/appliance.toml, line 3: no such field");
         for (standing, is_maintenance, refusal) in [
@@ -275,8 +279,8 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_of_the_cluster_is_opened_only_while_it_stays_stopped_and_somebody_says_so() {
-        use PoolStanding::{Absent, Managed, Stopped, Unknown};
+    fn cluster_pool_opens_only_if_stopped_and_confirmed() {
+        use PoolManagement::{Absent, Managed, Stopped, Unknown};
         let pool = "tank".parse().expect("a name");
         for (standing, is_maintenance, said) in [
             (Absent, false, None),

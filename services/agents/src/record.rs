@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cluster_is_asked_about_who_had_the_pool_last() {
+    fn cluster_is_queried_for_last_owner() {
         let name = |name: &str| Some(name.to_owned());
         assert_eq!(asked(THREE, Some(Some(2))), name("right"));
         assert_eq!(asked(THREE, Some(Some(1))), None);

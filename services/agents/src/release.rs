@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use labels::{Device, Label, LabelState, LockLook};
+use labels::{Device, Label, LabelState, LockProbe};
 use units::{HostId, PoolName};
 
 /// Time-out for opening a disk for a check. A healthy one needs microseconds.
@@ -17,7 +17,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(20);
 
 /// A disk that still belongs to the pool. The text is for Pacemaker's log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Kept {
+pub enum StillHeld {
     /// It is locked.
     #[error(
         "the pool has no server here, but {0} is still locked: the kernel works on requests of one that has ended, or another process has the disk (lslocks names it); until then this head may write, and has to be powered off before the pool starts elsewhere"
@@ -32,7 +32,7 @@ pub enum Kept {
 
 /// The locks that count.
 #[derive(Clone, Copy, Debug)]
-pub struct Whose<'a> {
+pub struct LockOwner<'a> {
     /// The pool that this head has released.
     pub pool: &'a PoolName,
     /// This head, if other heads share its kernel and their locks are visible here: a lock of a disk that is theirs by
@@ -40,10 +40,10 @@ pub struct Whose<'a> {
     pub among_heads: Option<HostId>,
 }
 
-impl Whose<'_> {
+impl LockOwner<'_> {
     /// Whether a lock of a disk with that label, none if it has none, can be of a process of this head that had
     /// the pool.
-    fn may_be_ours(&self, label: Option<&Label>) -> bool {
+    fn may_be_own(&self, label: Option<&Label>) -> bool {
         let Some(label) = label else {
             return true;
         };
@@ -61,7 +61,11 @@ impl Whose<'_> {
 ///
 /// A missing disk counts as released: the kernel has removed it, and fails its pending requests.
 /// Otherwise the stop would never complete.
-pub fn await_release(whose: Whose<'_>, disks: &[PathBuf], until: Instant) -> Result<(), Kept> {
+pub fn await_release(
+    whose: LockOwner<'_>,
+    disks: &[PathBuf],
+    until: Instant,
+) -> Result<(), StillHeld> {
     let until = until.max(Instant::now());
     let (sender, receiver) = channel();
     let mut waiting: Vec<Option<&PathBuf>> = disks.iter().map(Some).collect();
@@ -71,7 +75,10 @@ pub fn await_release(whose: Whose<'_>, disks: &[PathBuf], until: Instant) -> Res
         let looks = move || {
             let pool = &pool;
             // A failed send means that the time-out has passed.
-            let _ = sender.send((index, is_free(Whose { pool, among_heads }, &disk, until)));
+            let _ = sender.send((
+                index,
+                is_free(LockOwner { pool, among_heads }, &disk, until),
+            ));
         };
         let spawned = std::thread::Builder::new().name("lock".into()).spawn(looks);
         if let Err(error) = spawned {
@@ -83,16 +90,16 @@ pub fn await_release(whose: Whose<'_>, disks: &[PathBuf], until: Instant) -> Res
     let last = until + OPEN_LIMIT;
     let silent = |waiting: &[Option<&PathBuf>]| {
         let first = waiting.iter().flatten().next();
-        first.map_or(Ok(()), |disk| Err(Kept::Silent((*disk).clone())))
+        first.map_or(Ok(()), |disk| Err(StillHeld::Silent((*disk).clone())))
     };
     loop {
         match receiver.recv_timeout(last.saturating_duration_since(Instant::now())) {
             Ok((index, Ok(true))) => waiting[index] = None,
-            Ok((index, Ok(false))) => return Err(Kept::Locked(disks[index].clone())),
+            Ok((index, Ok(false))) => return Err(StillHeld::Locked(disks[index].clone())),
             Ok((index, Err(error))) => {
                 let disk = &disks[index];
                 tracing::warn!(disk = %disk.display(), %error, "a disk cannot be looked at");
-                return Err(Kept::Silent(disk.clone()));
+                return Err(StillHeld::Silent(disk.clone()));
             }
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                 return silent(&waiting);
@@ -102,8 +109,8 @@ pub fn await_release(whose: Whose<'_>, disks: &[PathBuf], until: Instant) -> Res
 }
 
 /// Whether no process of this head has `disk` locked before the deadline.
-fn is_free(whose: Whose<'_>, disk: &Path, until: Instant) -> rustix::io::Result<bool> {
-    let Some(look) = LockLook::open(disk)? else {
+fn is_free(whose: LockOwner<'_>, disk: &Path, until: Instant) -> rustix::io::Result<bool> {
+    let Some(look) = LockProbe::open(disk)? else {
         tracing::warn!(disk = %disk.display(), "a disk is not there; nothing can be written to it");
         return Ok(true);
     };
@@ -114,7 +121,7 @@ fn is_free(whose: Whose<'_>, disk: &Path, until: Instant) -> rustix::io::Result<
             return Ok(false);
         }
         // The label is needed only for a lock that is held.
-        if is_first && !whose.may_be_ours(newest_label(disk).as_ref()) {
+        if is_first && !whose.may_be_own(newest_label(disk).as_ref()) {
             return Ok(true);
         }
         is_first = false;
@@ -143,9 +150,9 @@ mod tests {
         "tank".parse().expect("a name")
     }
 
-    fn released(disks: &[PathBuf], patience: Duration) -> Result<(), Kept> {
+    fn released(disks: &[PathBuf], patience: Duration) -> Result<(), StillHeld> {
         let pool = pool();
-        let whose = Whose {
+        let whose = LockOwner {
             pool: &pool,
             among_heads: None,
         };
@@ -166,11 +173,14 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_outlive_their_process_are_waited_for_and_seen_by_a_look() {
+    fn outstanding_requests_of_dead_process_are_awaited() {
         let folder = tempfile::tempdir().expect("a folder");
         let (disk, left) = remains(folder.path());
         let disks = [disk.clone()];
-        assert_eq!(released(&disks, Duration::ZERO), Err(Kept::Locked(disk)));
+        assert_eq!(
+            released(&disks, Duration::ZERO),
+            Err(StillHeld::Locked(disk))
+        );
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| released(&disks, LONG));
             drop(left);
@@ -180,19 +190,19 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_for_requests_ends_at_its_deadline() {
+    fn wait_for_requests_times_out_at_deadline() {
         let folder = tempfile::tempdir().expect("a folder");
         let (disk, _left) = remains(folder.path());
         let started = Instant::now();
         let patience = Duration::from_millis(50);
         let disks = [disk.clone()];
-        assert_eq!(released(&disks, patience), Err(Kept::Locked(disk)));
+        assert_eq!(released(&disks, patience), Err(StillHeld::Locked(disk)));
         assert!(started.elapsed() >= patience);
         assert!(started.elapsed() < LONG);
     }
 
     #[test]
-    fn a_disk_that_was_pulled_holds_nothing_and_one_who_looks_neither() {
+    fn pulled_disk_and_inspecting_process_hold_no_lock() {
         let folder = tempfile::tempdir().expect("a folder");
         let (disk, left) = remains(folder.path());
         let pulled = folder.path().join("pulled");
@@ -201,16 +211,19 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_cannot_be_looked_at_is_told_apart() {
+    fn uninspectable_disk_is_distinguished() {
         let folder = tempfile::tempdir().expect("a folder");
         let round = folder.path().join("round");
         std::os::unix::fs::symlink(&round, &round).expect("made");
         let disks = [round.clone()];
-        assert_eq!(released(&disks, Duration::ZERO), Err(Kept::Silent(round)));
+        assert_eq!(
+            released(&disks, Duration::ZERO),
+            Err(StillHeld::Silent(round))
+        );
     }
 
     #[test]
-    fn a_lock_of_another_pool_or_of_a_head_on_the_same_kernel_is_not_ours() {
+    fn lock_of_other_pool_or_head_is_not_attributed_to_pool() {
         let pool = pool();
         let label = |name: &str, host: u32, state: LabelState| Label {
             state,
@@ -242,12 +255,12 @@ mod tests {
             (Some(own), Some(&other_pool), false),
             (Some(own), None, true),
         ] {
-            let whose = Whose {
+            let whose = LockOwner {
                 pool: &pool,
                 among_heads,
             };
             assert_eq!(
-                whose.may_be_ours(label),
+                whose.may_be_own(label),
                 expected,
                 "{among_heads:?} {label:?}"
             );

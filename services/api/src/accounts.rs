@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::book::{Book, Removed, Token, User};
+use crate::account_merge::{AccountData, Removed, Token, User};
 use crate::role::Role;
 
 /// Longest file that is read, in bytes.
@@ -65,7 +65,7 @@ type Stamp = (u64, i64, i64, u64);
 /// The accounts in a directory.
 pub struct Accounts {
     folder: PathBuf,
-    read: Mutex<Option<(Stamp, Arc<Book>)>>,
+    read: Mutex<Option<(Stamp, Arc<AccountData>)>>,
 }
 
 /// The user of a token or a session.
@@ -112,7 +112,7 @@ impl Accounts {
     }
 
     /// The current contents of the file; empty if there is none.
-    fn book(&self) -> Result<Arc<Book>, Failure> {
+    fn book(&self) -> Result<Arc<AccountData>, Failure> {
         let path = self.path();
         let mut cached = self.read.lock().expect("no holder panics");
         let file = match File::open(&path) {
@@ -134,7 +134,7 @@ impl Accounts {
         file.take(FILE_BYTES_MAX)
             .read_to_string(&mut text)
             .map_err(|e| trouble("read", &path, &e))?;
-        let book: Book = serde_json::from_str(&text).map_err(|error| {
+        let book: AccountData = serde_json::from_str(&text).map_err(|error| {
             let message = format!("{} cannot be parsed: {error}", path.display());
             Failure::new(FailureKind::Failed, message)
                 .advise("restore it from the other head, or remove it and add the users again")
@@ -147,7 +147,7 @@ impl Accounts {
     /// Changes the accounts.
     fn change<T>(
         &self,
-        change: impl FnOnce(&mut Book) -> Result<T, Failure>,
+        change: impl FnOnce(&mut AccountData) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         self.edit(|book| {
             book.begin_change();
@@ -156,19 +156,22 @@ impl Accounts {
     }
 
     /// Edits the file under a lock against other processes.
-    fn edit<T>(&self, edit: impl FnOnce(&mut Book) -> Result<T, Failure>) -> Result<T, Failure> {
-        make_private_folder(&self.folder).map_err(|e| trouble("make", &self.folder, &e))?;
+    fn edit<T>(
+        &self,
+        edit: impl FnOnce(&mut AccountData) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        create_private_directory(&self.folder).map_err(|e| trouble("make", &self.folder, &e))?;
         let lock_path = self.folder.join("accounts.lock");
         let lock = private_file(&lock_path, false).map_err(|e| trouble("lock", &lock_path, &e))?;
         rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive)
             .map_err(|e| trouble("lock", &lock_path, &e.into()))?;
-        let mut book = Book::clone(&*self.book()?);
+        let mut book = AccountData::clone(&*self.book()?);
         let outcome = edit(&mut book)?;
         self.store(&book)?;
         Ok(outcome)
     }
 
-    fn store(&self, book: &Book) -> Result<(), Failure> {
+    fn store(&self, book: &AccountData) -> Result<(), Failure> {
         let path = self.path();
         let mut text = serde_json::to_vec_pretty(book).expect("accounts are JSON");
         text.push(b'\n');
@@ -232,7 +235,7 @@ impl Accounts {
         self.change(|book| {
             let index = place(book, name)?;
             if role.is_some_and(|role| role != Role::Admin) {
-                keep_an_admin(book, name)?;
+                ensure_an_admin(book, name)?;
             }
             let (user, at) = (&mut book.users[index], book.revision);
             if let Some(role) = role {
@@ -258,7 +261,7 @@ impl Accounts {
             let index = place(book, name)?;
             // The very last user may be removed: that locks the API, and the command line can add one.
             if book.users.len() > 1 {
-                keep_an_admin(book, name)?;
+                ensure_an_admin(book, name)?;
             }
             let created_at_ms = book.users[index].view.created_at_ms;
             let name = name.to_owned();
@@ -273,11 +276,11 @@ impl Accounts {
     /// Identifies a user by name and password. Equally slow for a name that does not exist.
     pub fn log_in(&self, name: &str, password: &str) -> Result<Option<Identity>, Failure> {
         // The hash of a random value, for names that do not exist.
-        const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$\
+        const NO_USER: &str = "$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$\
                               RdescudvJCsgt3ub+b6dWRWJTmaaJObGAAAAAAAAAAA";
         let book = self.book()?;
         let user = book.user(name);
-        let text = user.map_or(NOBODY, |user| &user.password);
+        let text = user.map_or(NO_USER, |user| &user.password);
         let too_long = password.len() > PASSWORD_BYTES_MAX;
         let is_right = PasswordHash::new(text).is_ok_and(|hash| {
             Argon2::default()
@@ -392,7 +395,7 @@ impl Accounts {
 
     /// Merges another head's file into this one.
     pub fn merge(&self, theirs: serde_json::Value) -> Result<Merge, Failure> {
-        let theirs: Book = serde_json::from_value(theirs)
+        let theirs: AccountData = serde_json::from_value(theirs)
             .map_err(|error| Failure::usage(format!("accounts of a head: {error}")))?;
         let own = self.book()?;
         if own.merged(&theirs).book == *own {
@@ -410,18 +413,18 @@ impl Accounts {
 }
 
 /// Returns the owner of a token that is still valid.
-fn living_owner<'a>(book: &'a Book, token: &Token) -> Option<&'a User> {
+fn living_owner<'a>(book: &'a AccountData, token: &Token) -> Option<&'a User> {
     let end = token.view.expires_at_ms;
     let has_ended = end.is_some_and(|end| end <= crate::now_ms());
     book.owner_of(token).filter(|_| !has_ended)
 }
 
-fn place(book: &Book, name: &str) -> Result<usize, Failure> {
+fn place(book: &AccountData, name: &str) -> Result<usize, Failure> {
     let found = book.users.iter().position(|user| user.view.name == name);
     found.ok_or_else(|| Failure::not_found(format!("there is no user {name}")))
 }
 
-fn keep_an_admin(book: &Book, without: &str) -> Result<(), Failure> {
+fn ensure_an_admin(book: &AccountData, without: &str) -> Result<(), Failure> {
     let mut others = book.users.iter().filter(|user| user.view.name != without);
     match others.any(|user| user.view.role == Role::Admin) {
         true => Ok(()),
@@ -482,7 +485,7 @@ fn trouble(doing: &str, path: &Path, error: &io::Error) -> Failure {
         .advise("run it as root, or choose another --head-dir")
 }
 
-pub(crate) fn make_private_folder(folder: &Path) -> io::Result<()> {
+pub(crate) fn create_private_directory(folder: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     std::fs::DirBuilder::new()
         .recursive(true)
@@ -574,7 +577,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_ends_with_its_time_its_user_or_when_it_is_revoked() {
+    fn token_is_invalid_after_expiry_user_removal_or_revocation() {
         let (_folder, accounts) = accounts();
         accounts
             .add_user("anna", Role::Admin, PASSWORD)
@@ -616,7 +619,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_admin_stays() {
+    fn last_admin_cannot_be_removed() {
         let (_folder, accounts) = accounts();
         accounts
             .add_user("anna", Role::Admin, PASSWORD)
@@ -631,7 +634,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_takes_what_another_one_has() {
+    fn head_merges_accounts_of_peer() {
         let (_one, left) = accounts();
         let (_two, right) = accounts();
         assert!(left.exported().expect("read").is_none());
@@ -666,7 +669,7 @@ mod tests {
 
     /// Each of two partitioned heads removes the other's last admin.
     #[test]
-    fn two_heads_that_join_again_have_an_admin_whoever_asks_first() {
+    fn rejoined_heads_have_an_admin_in_either_merge_order() {
         let of = |accounts: &Accounts| accounts.exported().expect("read").expect("some");
         for left_asks_first in [true, false] {
             let (_one, left) = accounts();

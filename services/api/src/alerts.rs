@@ -147,15 +147,15 @@ fn of_status(about: &str, status: &PoolStatus, alerts: &mut Vec<Alert>) {
         "DEGRADED" => Some(WARNING),
         _ => Some(ERROR),
     };
-    let mut told = status.advice.iter();
+    let mut alerts_for = status.advice.iter();
     if let Some(severity) = health {
-        let first = told.next();
+        let first = alerts_for.next();
         let why = first.map(|advice| format!(": {}", advice.why));
         let sentence = format!("{name} is {}{}", status.health, why.unwrap_or_default());
         alerts.push(with_advice(severity, about, sentence, first));
     }
     // Informational advice is shown on the page of the pool only.
-    for advice in told.filter(|advice| advice.severity != Severity::Info) {
+    for advice in alerts_for.filter(|advice| advice.severity != Severity::Info) {
         let severity = match advice.severity {
             Severity::Error => ERROR,
             _ => WARNING,
@@ -184,16 +184,16 @@ fn of_device(
     about: &str,
     pool: &str,
     device: &DeviceView,
-    told: &[Advice],
+    alerts_for: &[Advice],
     alerts: &mut Vec<Alert>,
 ) {
     for member in &device.members {
-        of_device(about, pool, member, told, alerts);
+        of_device(about, pool, member, alerts_for, alerts);
     }
     let name = &device.name;
     let errors = device.read_errors + device.write_errors + device.checksum_errors;
     let is_told = |advice: &Advice| advice.device.as_ref() == Some(name);
-    if errors == 0 || !device.members.is_empty() || told.iter().any(is_told) {
+    if errors == 0 || !device.members.is_empty() || alerts_for.iter().any(is_told) {
         return;
     }
     let why = format!("{name} has {errors} errors");
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn all_well_needs_no_word() {
+    fn healthy_state_has_no_alerts() {
         let overview = Overview {
             pools: vec![pool(|_| ())],
             ..Overview::default()
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn each_trouble_has_its_sentence_and_the_worst_comes_first() {
+    fn each_problem_has_a_sentence_and_worst_is_first() {
         let sick = |status: &mut PoolOverview| {
             let status = status.pool.as_mut().expect("a state");
             let advice = Advice::new(Severity::Error, "make room", "tank is 96 % full");
@@ -306,7 +306,7 @@ mod tests {
         assert_eq!((found[0].0.as_str(), found[5].0.as_str()), (ERROR, INFO));
     }
 
-    fn told(change: impl FnOnce(&mut PoolStatus)) -> Vec<Alert> {
+    fn alerts_for(change: impl FnOnce(&mut PoolStatus)) -> Vec<Alert> {
         let pools = vec![pool(|pool| change(pool.pool.as_mut().expect("a state")))];
         of(
             &Overview {
@@ -328,7 +328,7 @@ mod tests {
         .about(device)
     }
 
-    fn bad(name: &str) -> DeviceView {
+    fn faulted(name: &str) -> DeviceView {
         DeviceView {
             name: name.into(),
             checksum_errors: 300,
@@ -337,11 +337,11 @@ mod tests {
     }
 
     #[test]
-    fn a_degraded_pool_says_why_and_offers_what_its_own_page_offers() {
-        let alerts = told(|status| {
+    fn degraded_pool_alert_has_cause_and_advice_of_its_page() {
+        let alerts = alerts_for(|status| {
             status.health = "DEGRADED".into();
             status.advice = vec![replace("sda")];
-            status.devices = vec![bad("sda")];
+            status.devices = vec![faulted("sda")];
         });
         assert_eq!(alerts.len(), 1, "{alerts:?}");
         assert_eq!(alerts[0].sentence, "tank is DEGRADED: sda is FAULTED");
@@ -349,10 +349,10 @@ mod tests {
     }
 
     #[test]
-    fn a_device_of_which_the_pools_advice_is_silent_has_advice_of_its_own() {
-        let alerts = told(|status| {
+    fn device_missing_in_pool_advice_has_its_own_advice() {
+        let alerts = alerts_for(|status| {
             status.advice = vec![replace("sda")];
-            status.devices = vec![bad("sda"), bad("sdb")];
+            status.devices = vec![faulted("sda"), faulted("sdb")];
         });
         let devices: Vec<_> = alerts
             .iter()
@@ -362,13 +362,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_only_good_to_know_alarms_nobody() {
+    fn informational_state_raises_no_alert() {
         let wait = Advice::new(Severity::Info, "wait for the scrub", "the scrub runs");
-        assert!(told(|status| status.advice = vec![wait]).is_empty());
+        assert!(alerts_for(|status| status.advice = vec![wait]).is_empty());
     }
 
     #[test]
-    fn an_alert_stands_since_it_was_first_seen_also_when_its_numbers_change() {
+    fn alert_keeps_its_start_time_when_its_numbers_change() {
         let mut seen = FirstSeen::default();
         let mut look = |sentences: &[&str], now_ms| -> Vec<Option<u64>> {
             let alerts = sentences.iter();

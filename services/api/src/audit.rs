@@ -257,7 +257,7 @@ impl Lines {
         }
         if slot.is_none() {
             if let Some(folder) = self.path.parent() {
-                crate::accounts::make_private_folder(folder)?;
+                crate::accounts::create_private_directory(folder)?;
             }
             *slot = Some(crate::accounts::append_private(&self.path)?);
         }
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_is_named_and_its_value_is_not() {
+    fn audit_names_changed_setting_without_value() {
         let properties = [("sharenfs", "rw=10.0.0.1"), ("quota\n", "1G")];
         let properties = properties.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let set = control::operations::filesystem::set::Set {
@@ -405,7 +405,7 @@ mod tests {
 
     /// Commands of a shell have no path with names in it.
     #[test]
-    fn what_is_destroyed_ended_or_moved_is_named_and_no_secret_is() {
+    fn audit_names_destroyed_objects_without_secrets() {
         use serde_json::json;
         const IQN: &str = "iqn.2026-01.org.example:t";
         for (request, said) in [
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_of_all_logs_are_read_back_newest_first() {
+    fn entries_of_all_logs_are_returned_newest_first() {
         let (folder, audit) = audit();
         assert!(audit.newest(10).expect("none").is_empty());
         let entry = |at_ms| Entry {
@@ -500,7 +500,7 @@ mod tests {
 
     /// A hundred thousand wrong passwords, each with a different name, and a change before them.
     #[test]
-    fn failed_logins_push_nothing_out_and_are_counted() {
+    fn failed_logins_evict_no_entry_and_are_counted() {
         let (folder, audit) = audit();
         audit.changed(&Entry {
             who: "anna".into(),
@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_alike_is_one_line_after_the_first() {
+    fn repeated_entries_are_merged_into_one_line() {
         let (mut alike, now) = (Alike::default(), Instant::now());
         assert_eq!(alike.take(login("anna"), now), [login("anna")]);
         for _ in 0..5 {
@@ -540,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_that_are_counted_have_a_bound() {
+    fn counted_kinds_are_bounded() {
         let (mut alike, now) = (Alike::default(), Instant::now());
         for number in 0..3 * KINDS_MAX {
             let from = format!("10.0.{}.{}", number / 250, number % 250);
@@ -557,7 +557,7 @@ mod tests {
 
     /// A client with a read-only token tries every possible name.
     #[test]
-    fn paths_that_are_tried_are_no_kinds_without_end() {
+    fn probed_paths_do_not_create_unbounded_kinds() {
         let (mut alike, now) = (Alike::default(), Instant::now());
         let lines = (0..3 * KINDS_MAX).map(|number| {
             let entry = Entry {

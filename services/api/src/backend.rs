@@ -14,7 +14,7 @@ use control::{Failure, Request};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use takeover::timeline::Told;
+use takeover::timeline::TimedStep;
 use units::{HeadName, PoolName};
 
 use crate::view::{
@@ -26,13 +26,13 @@ pub type Progress<'a> = &'a mut dyn FnMut(&str);
 
 /// The state of the cluster and the appliance file.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Surroundings {
+pub struct ClusterState {
     /// Name of the appliance.
     pub appliance: Option<String>,
     /// All heads.
     pub heads: Vec<HeadView>,
     /// Pools of the file and of the cluster.
-    pub pools: BTreeMap<String, PoolPlace>,
+    pub pools: BTreeMap<String, PoolLocation>,
     /// Connections between heads.
     pub links: Vec<LinkView>,
     /// The safeguards that a takeover depends on.
@@ -45,7 +45,7 @@ pub struct Surroundings {
 
 /// The current and the desired head of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PoolPlace {
+pub struct PoolLocation {
     /// The head that serves it, according to the cluster.
     pub served_by: Option<String>,
     /// Whether the cluster reports a failure.
@@ -178,7 +178,7 @@ pub trait Backend: Send + Sync + 'static {
     /// Pools with a killed server on this host that was not restarted here.
     fn left(&self) -> Vec<PoolName>;
     /// Sends a request to a pool that no other head serves: to its server, or to a process that opens it.
-    fn ask(
+    fn send_request(
         &self,
         pool: &PoolName,
         request: Request,
@@ -203,9 +203,9 @@ pub trait Backend: Send + Sync + 'static {
     /// commands are started.
     fn missing_keys(&self, keys: &[KeyView], deadline: Instant) -> Option<Vec<MissingKey>>;
     /// The current state of the cluster and the file.
-    fn surroundings(&self) -> Surroundings;
+    fn cluster_state(&self) -> ClusterState;
     /// The steps of takeovers of a pool in the logs of this head.
-    fn takeover_steps(&self, pool: &str) -> Vec<Told>;
+    fn takeover_steps(&self, pool: &str) -> Vec<TimedStep>;
     /// The appliance file.
     fn appliance(&self, with_secrets: bool) -> Result<ApplianceFile, Failure>;
     /// Checks, plans or applies an appliance file.

@@ -60,7 +60,7 @@ impl Call {
     pub(crate) fn within_rights(&self, request: PoolRequest) -> PoolRequest {
         match &self.caller {
             Some(caller) if caller.role >= Role::Admin => request,
-            _ => request.keeping_rights(),
+            _ => request.without_rights_change(),
         }
     }
 

@@ -11,9 +11,9 @@ use subtle::ConstantTimeEq;
 
 use crate::Api;
 use crate::certificate::Certificate;
+use crate::connection_slots::ConnectionSlot;
 use crate::role::Role;
-use crate::seats::Seat;
-use crate::sessions::Asked;
+use crate::sessions::RequestOrigin;
 
 /// The session's cookie.
 pub const COOKIE: &str = "bulkhead_session";
@@ -40,7 +40,7 @@ pub struct Link {
     /// Whether the peer has proven to be a head of this appliance.
     pub is_head: AtomicBool,
     /// Its slot in the connection table; `None` in tests.
-    pub(crate) seat: Option<Arc<Seat>>,
+    pub(crate) seat: Option<Arc<ConnectionSlot>>,
 }
 
 impl Link {
@@ -52,10 +52,10 @@ impl Link {
     }
 
     /// Marks the peer as a proven head of this appliance.
-    pub(crate) fn is_a_heads(&self) {
+    pub(crate) fn is_of_a_head(&self) {
         self.is_head.store(true, Ordering::Release);
         if let Some(seat) = &self.seat {
-            seat.is_a_heads();
+            seat.is_of_a_head();
         }
     }
 }
@@ -113,10 +113,10 @@ pub fn of(api: &Api, headers: &HeaderMap, link: &Link) -> Option<Caller> {
 }
 
 /// Whether a user sent the request, or an open page by itself.
-pub fn asked(headers: &HeaderMap) -> Asked {
+pub fn asked(headers: &HeaderMap) -> RequestOrigin {
     match headers.contains_key(UNATTENDED_HEADER) {
-        true => Asked::ByAPage,
-        false => Asked::ByAPerson,
+        true => RequestOrigin::Page,
+        false => RequestOrigin::User,
     }
 }
 
@@ -159,7 +159,7 @@ pub fn check_origin(
     };
     let wanted = api
         .sessions
-        .find(cookie, Asked::ByAPage)
+        .find(cookie, RequestOrigin::Page)
         .map(|session| session.csrf);
     let given = text(CSRF_HEADER).unwrap_or_default();
     let is_same =
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_others_point_at_us_are_refused() {
+    fn foreign_host_names_are_refused() {
         for host in [
             "localhost:7443",
             "127.0.0.1:7443",
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn our_cookie_is_found_among_others() {
+    fn session_cookie_is_found_among_other_cookies() {
         let mut headers = HeaderMap::new();
         let line = "a=b; bulkhead_session=secret; c=d";
         headers.insert(header::COOKIE, line.parse().expect("a value"));

@@ -105,7 +105,7 @@ pub fn take(folder: &Path, certificate: &Path, key: &Path) -> Result<(), Failure
 
 fn store(certificate: &Path, key: &Path, public: &[u8], secret: &[u8]) -> Result<(), Failure> {
     let folder = certificate.parent().unwrap_or(Path::new("."));
-    crate::accounts::make_private_folder(folder).map_err(|error| failed(folder, &error))?;
+    crate::accounts::create_private_directory(folder).map_err(|error| failed(folder, &error))?;
     let next = folder.join(NEXT_KEY);
     if read(certificate, &next).is_ok() {
         std::fs::rename(&next, key).map_err(|error| failed(key, &error))?;
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_certificate_that_we_made_can_be_used_and_knows_its_names() {
+    fn generated_certificate_is_valid_for_its_names() {
         let folder = tempfile::tempdir().expect("a folder");
         assert!(load(folder.path()).expect("none").is_none());
         make(
@@ -146,7 +146,7 @@ mod tests {
 
     /// A read at any point of a replacement finds the former or the new certificate.
     #[test]
-    fn a_certificate_is_there_at_every_step_of_its_change() {
+    fn certificate_is_readable_at_every_step_of_replacement() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = |name: &str| folder.path().join(name);
         make(folder.path(), &["old.example".into()]).expect("made");
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_do_not_fit_together_are_refused_and_nothing_changes() {
+    fn mismatched_certificate_files_are_refused_unchanged() {
         let (one, two) = (
             tempfile::tempdir().expect("one"),
             tempfile::tempdir().expect("two"),

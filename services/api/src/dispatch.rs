@@ -148,7 +148,7 @@ fn identify(
 
 /// Details for the audit log that only the body contains.
 #[derive(Default)]
-struct Told {
+struct AuditDetails {
     /// The verb of the pool request, if it is one.
     verb: Option<String>,
     /// The operation's own details.
@@ -161,7 +161,7 @@ struct Told {
     status: Option<StatusCode>,
 }
 
-impl Told {
+impl AuditDetails {
     fn note(&mut self, call: &Call, request: &PoolRequest) -> Result<&Effect, Failure> {
         let effect = request.effect(&call.pool()?);
         self.verb = Some(verb(request));
@@ -172,7 +172,7 @@ impl Told {
 
 /// The result of a request.
 struct Performed {
-    told: Told,
+    audit_details: AuditDetails,
     outcome: Result<Outcome, Failure>,
 }
 
@@ -189,9 +189,12 @@ async fn perform(
     body: Body,
     caller: Option<Caller>,
 ) -> Performed {
-    let mut told = Told::default();
-    let outcome = steps(api, link, route, parts, body, caller, &mut told).await;
-    Performed { told, outcome }
+    let mut audit_details = AuditDetails::default();
+    let outcome = steps(api, link, route, parts, body, caller, &mut audit_details).await;
+    Performed {
+        audit_details,
+        outcome,
+    }
 }
 
 async fn steps(
@@ -201,10 +204,10 @@ async fn steps(
     parts: &mut Parts,
     body: Body,
     caller: Option<Caller>,
-    told: &mut Told,
+    audit_details: &mut AuditDetails,
 ) -> Result<Outcome, Failure> {
     if let Work::Ask(_, verb, _) = &route.work {
-        told.verb = Some((*verb).to_owned());
+        audit_details.verb = Some((*verb).to_owned());
     }
     if let Work::Do(Some(role), _) | Work::Ask(role, ..) = &route.work {
         allow(caller.as_ref(), *role)?;
@@ -218,7 +221,7 @@ async fn steps(
     }
     let bytes = match route.input {
         Input::Nothing => Bytes::new(),
-        _ => receive(body, route.body_bytes_max, told).await?,
+        _ => receive(body, route.body_bytes_max, audit_details).await?,
     };
     let mut call = Call {
         from: link.peer.ip().to_canonical(),
@@ -235,28 +238,35 @@ async fn steps(
         call.body = serde_json::to_value(&request).expect("requests are JSON");
         may(
             &call,
-            told.note(&call, &request)?,
+            audit_details.note(&call, &request)?,
             call.query.get("confirm"),
         )?;
-    } else if let Some(request) = call.body.get("request").filter(|_| route.asks_anything()) {
+    } else if let Some(request) = call
+        .body
+        .get("request")
+        .filter(|_| route.is_control_request())
+    {
         // The head that performs the request checks the role.
         if let Ok(request) = serde_json::from_value::<PoolRequest>(request.clone()) {
-            told.note(&call, &call.within_rights(request))?;
+            audit_details.note(&call, &call.within_rights(request))?;
         }
     } else if let ("/login", Some(Value::String(user))) = (route.path, call.body.get("user")) {
-        told.login = Some(user.chars().take(LOGIN_CHARS_MAX).collect());
+        audit_details.login = Some(user.chars().take(LOGIN_CHARS_MAX).collect());
     }
     if let Some(response) = elsewhere(api, parts, &bytes, &call).await? {
         return Ok(Outcome::Ready(Box::new(response)));
     }
-    let (pool, verb) = (call.path.get("pool"), told.verb.as_deref());
-    let place = api.places.take(pool.map(String::as_str), verb).await?;
+    let (pool, verb) = (call.path.get("pool"), audit_details.verb.as_deref());
+    let place = api
+        .pool_permits
+        .take(pool.map(String::as_str), verb)
+        .await?;
     let api = Arc::clone(api);
     let performed = tokio::task::spawn_blocking(move || {
         let _place = place;
         match &route.work {
             Work::Do(_, handler) => handler(&api, &call),
-            _ => crate::handlers::ask_bare(&api, &call),
+            _ => crate::handlers::request_unchecked(&api, &call),
         }
     });
     let failed = |_| {
@@ -291,16 +301,20 @@ async fn elsewhere(
         .map_or("/", |target| target.as_str());
     let asked = api
         .peers
-        .ask(&head, &parts.method, target, bytes.clone(), caller);
+        .send_request(&head, &parts.method, target, bytes.clone(), caller);
     asked.await.map(Some)
 }
 
-async fn receive(body: Body, bytes_max: usize, told: &mut Told) -> Result<Bytes, Failure> {
+async fn receive(
+    body: Body,
+    bytes_max: usize,
+    audit_details: &mut AuditDetails,
+) -> Result<Bytes, Failure> {
     let collected = axum::body::to_bytes(body, bytes_max);
     match tokio::time::timeout(BODY_WAIT, collected).await {
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(_)) => {
-            told.status = Some(StatusCode::PAYLOAD_TOO_LARGE);
+            audit_details.status = Some(StatusCode::PAYLOAD_TOO_LARGE);
             let message = format!("the body did not arrive, or is longer than {bytes_max} bytes");
             Err(Failure::usage(message).advise("split it into smaller requests"))
         }
@@ -358,7 +372,7 @@ fn finish(
             let response = match (route.path, failure.kind) {
                 ("/session", FailureKind::Denied) => log_in_first(api),
                 _ => {
-                    let status = performed.told.status;
+                    let status = performed.audit_details.status;
                     failure_response(
                         &failure,
                         status.or_else(|| status_of_refusal(route, &failure)),
@@ -368,13 +382,13 @@ fn finish(
             (response, audit::outcome(Some(&failure)))
         }
     };
-    let Told {
+    let AuditDetails {
         verb,
         details,
         effect,
         login,
         status: _,
-    } = performed.told;
+    } = performed.audit_details;
     let looks = effect.map_or(parts.method.is_safe(), |effect| effect == Effect::Look);
     if !looks {
         api.sampler.changed();
@@ -449,7 +463,7 @@ mod tests {
 
     /// Every route about a pool builds a valid control request.
     #[test]
-    fn every_route_that_asks_a_pool_makes_a_control_request() {
+    fn every_pool_route_builds_a_control_request() {
         let path = [
             ("pool", "tank"),
             ("volume", "vms/a"),
@@ -473,14 +487,14 @@ mod tests {
                 )
             });
             // With the fewest rights that the route admits.
-            let understood = understood.keeping_rights();
+            let understood = understood.without_rights_change();
             let pool = "tank".parse().expect("a name");
             assert_eq!(role_of(&understood.effect(&pool)), role, "{request}");
         }
     }
 
     #[test]
-    fn members_come_from_the_path_the_query_and_the_body() {
+    fn fields_are_read_from_path_query_and_body() {
         let (verb, members_of) = members("DELETE", "/pools/{pool}/volumes/{volume}");
         let call_of = call(
             &[("pool", "tank"), ("volume", "a")],

@@ -25,9 +25,9 @@ use crate::audit::ENTRIES_MAX;
 use crate::backend::{ApplianceInput, ApplianceVerb, DrillInput};
 use crate::call::{Call, Reply, allow as allow_role, may};
 use crate::caller::{By, COOKIE};
-use crate::operations::Wanted;
+use crate::operations::RequestedOperation;
 use crate::role::{Role, verb};
-use crate::sessions::{AGE_MAX, Asked, Session};
+use crate::sessions::{AGE_MAX, RequestOrigin, Session};
 use crate::view::PoolFound;
 
 /// A name and a password.
@@ -197,7 +197,7 @@ fn verified(
     password: &str,
 ) -> Result<Option<Identity>, Failure> {
     let (from, now) = (call.from, Instant::now());
-    api.logins.may_try(from, user, now).map_err(|wait| {
+    api.logins.check_delay(from, user, now).map_err(|wait| {
         let seconds = wait.as_secs() + 1;
         Failure::new(FailureKind::Busy, "too many wrong passwords")
             .advise(format!("wait {seconds} s"))
@@ -236,7 +236,7 @@ pub(crate) fn session(api: &Api, call: &Call) -> Result<Reply, Failure> {
     let known = call
         .cookie
         .as_deref()
-        .and_then(|cookie| api.session_of(cookie, Asked::ByAPage));
+        .and_then(|cookie| api.session_of(cookie, RequestOrigin::Page));
     match known {
         Some((identity, session)) => Reply::of(session_view(identity, session)),
         None => Err(Failure::new(FailureKind::Denied, "log in first")
@@ -294,7 +294,7 @@ pub(crate) fn change_user(api: &Api, call: &Call) -> Result<Reply, Failure> {
         .accounts
         .change_user(name, change.role, change.password.as_deref())?;
     if change.password.is_some() {
-        api.sessions.end_all_of(name);
+        api.sessions.end_sessions_of(name);
     }
     Reply::of(view)
 }
@@ -302,7 +302,7 @@ pub(crate) fn change_user(api: &Api, call: &Call) -> Result<Reply, Failure> {
 pub(crate) fn remove_user(api: &Api, call: &Call) -> Result<Reply, Failure> {
     let name = call.named("user")?;
     api.accounts.remove_user(name)?;
-    api.sessions.end_all_of(name);
+    api.sessions.end_sessions_of(name);
     Ok(Reply::default())
 }
 
@@ -391,7 +391,7 @@ pub(crate) fn appliance_plan(api: &Api, call: &Call) -> Result<Reply, Failure> {
 pub(crate) fn appliance_apply(api: &Api, call: &Call) -> Result<Reply, Failure> {
     let input: ApplianceInput = call.input()?;
     let backend = api.backend.clone();
-    let wanted = Wanted {
+    let wanted = RequestedOperation {
         kind: "apply",
         title: "apply the appliance file".to_owned(),
         who: call.caller()?.user.clone(),
@@ -417,7 +417,7 @@ pub(crate) fn drill(api: &Api, call: &Call) -> Result<Reply, Failure> {
         true => "all".to_owned(),
         false => input.names.join(", "),
     };
-    let wanted = Wanted {
+    let wanted = RequestedOperation {
         kind: "drill",
         title: format!("drill {names}"),
         who: call.caller()?.user.clone(),
@@ -468,7 +468,7 @@ pub(crate) fn serve_pool(api: &Api, call: &Call) -> Result<Reply, Failure> {
 pub(crate) fn move_pool(api: &Api, call: &Call) -> Result<Reply, Failure> {
     let (Move { to, without_keys }, pool) = (call.input()?, call.pool()?);
     let backend = api.backend.clone();
-    let wanted = Wanted {
+    let wanted = RequestedOperation {
         kind: "move",
         title: format!("move {pool} to {to}"),
         who: call.caller()?.user.clone(),
@@ -486,20 +486,20 @@ pub(crate) fn request(api: &Api, call: &Call) -> Result<Reply, Failure> {
         confirm: given,
         background,
     } = call.input()?;
-    let request = call.within_rights(request.by_a_person());
+    let request = call.within_rights(request.from_user());
     let (pool, verb) = (call.pool()?, verb(&request));
     may(call, &request.effect(&pool), given.as_ref())?;
     let backend = api.backend.clone();
     if !background {
-        return Reply::of(backend.ask(&pool, request, &mut |_| ())?);
+        return Reply::of(backend.send_request(&pool, request, &mut |_| ())?);
     }
-    let wanted = Wanted {
+    let wanted = RequestedOperation {
         kind: "request",
         title: format!("{verb} in {pool}"),
         who: call.caller()?.user.clone(),
     };
     let work = move |progress: &mut dyn FnMut(&str), _: &_| {
-        let answer = backend.ask(&pool, request, progress)?;
+        let answer = backend.send_request(&pool, request, progress)?;
         Ok(serde_json::to_value(answer).expect("answers are JSON"))
     };
     Reply::of(api.operations.start(wanted, Box::new(work))?)
@@ -581,7 +581,7 @@ fn ask_all(
     }
     let mut all = Vec::new();
     for request in requests {
-        if let Answer::Done(done) = api.backend.ask(&pool, request, &mut |_| ())? {
+        if let Answer::Done(done) = api.backend.send_request(&pool, request, &mut |_| ())? {
             all.push(done);
         }
     }
@@ -613,9 +613,11 @@ pub(crate) fn deny(api: &Api, call: &Call) -> Result<Reply, Failure> {
 }
 
 /// Sends the dispatcher's request to the pool, and returns the content of the reply.
-pub(crate) fn ask_bare(api: &Api, call: &Call) -> Result<Reply, Failure> {
+pub(crate) fn request_unchecked(api: &Api, call: &Call) -> Result<Reply, Failure> {
     let request: Request = call.input()?;
-    let answer = api.backend.ask(&call.pool()?, request, &mut |_| ())?;
+    let answer = api
+        .backend
+        .send_request(&call.pool()?, request, &mut |_| ())?;
     Reply::of(bare(answer))
 }
 

@@ -21,7 +21,8 @@ use crate::testing::{As, Head, PASSWORD};
 const OTHER: &str = "four other short words";
 
 fn change_password(head: &Head, who: &As, user: &str, change: Value) -> u16 {
-    head.ask(who, "PATCH", &format!("/users/{user}"), change).0
+    head.send_request(who, "PATCH", &format!("/users/{user}"), change)
+        .0
 }
 
 /// A read-only token sets its owner's password and logs in as an admin with it.
@@ -53,10 +54,13 @@ fn no_token_manages_users_or_tokens() {
         ("POST", "/tokens", json!({"name": "more"})),
         ("DELETE", "/tokens/any", Value::Null),
     ] {
-        let (status, answer) = head.ask(&admin, method, path, body);
+        let (status, answer) = head.send_request(&admin, method, path, body);
         assert_eq!(status, 403, "{method} {path}: {answer}");
     }
-    assert_eq!(head.ask(&admin, "GET", "/users", Value::Null).0, 200);
+    assert_eq!(
+        head.send_request(&admin, "GET", "/users", Value::Null).0,
+        200
+    );
     let managing = |path: &str| ["/users", "/tokens"].iter().any(|of| path.starts_with(of));
     for route in ROUTES.iter().filter(|route| managing(route.path)) {
         assert_eq!(route.wants_person, route.method != "GET", "{}", route.path);
@@ -65,26 +69,32 @@ fn no_token_manages_users_or_tokens() {
 
 /// A token outlives the session of a page that was left open.
 #[test]
-fn a_token_is_made_with_the_password_and_ends_with_it() {
+fn token_creation_needs_password_and_its_change_revokes_it() {
     let head = Head::new();
     let operator = head.log_in("operator", PASSWORD).expect("in");
-    let ask = |current: Value| {
+    let send_request = |current: Value| {
         let body = json!({"name": "proof", "current_password": current});
-        head.ask(&operator, "POST", "/tokens", body)
+        head.send_request(&operator, "POST", "/tokens", body)
     };
-    assert_eq!(ask(Value::Null).0, 400);
-    assert_eq!(ask(json!("another one")).0, 403);
-    let (status, made) = ask(json!(PASSWORD));
+    assert_eq!(send_request(Value::Null).0, 400);
+    assert_eq!(send_request(json!("another one")).0, 403);
+    let (status, made) = send_request(json!(PASSWORD));
     assert_eq!(status, 201, "{made}");
     let token = As::Token(made["token"].as_str().expect("a token").to_owned());
-    assert_eq!(head.ask(&token, "GET", "/overview", Value::Null).0, 200);
+    assert_eq!(
+        head.send_request(&token, "GET", "/overview", Value::Null).0,
+        200
+    );
     let change = json!({"password": OTHER, "current_password": PASSWORD});
     assert_eq!(change_password(&head, &operator, "operator", change), 200);
-    assert_eq!(head.ask(&token, "GET", "/overview", Value::Null).0, 401);
+    assert_eq!(
+        head.send_request(&token, "GET", "/overview", Value::Null).0,
+        401
+    );
 }
 
 #[test]
-fn ones_own_password_is_changed_with_the_present_one_only() {
+fn own_password_change_requires_current_password() {
     let head = Head::new();
     let operator = head.log_in("operator", PASSWORD).expect("in");
     let without = json!({"password": OTHER});
@@ -112,7 +122,7 @@ fn ones_own_password_is_changed_with_the_present_one_only() {
 
 /// Guesses on an open page are as slow as on the login page.
 #[test]
-fn guesses_at_the_present_password_are_slowed_down() {
+fn guesses_of_current_password_are_throttled() {
     let head = Head::new();
     let operator = head.log_in("operator", PASSWORD).expect("in");
     let wrong = json!({"password": OTHER, "current_password": "not this one"});
@@ -123,16 +133,21 @@ fn guesses_at_the_present_password_are_slowed_down() {
 }
 
 /// The same request by the general path and by its own, if it has one.
-fn doors(request: &Value, own: Option<(&str, &str, Value)>) -> Vec<(String, String, Value)> {
+fn routes_that_change_rights(
+    request: &Value,
+    own: Option<(&str, &str, Value)>,
+) -> Vec<(String, String, Value)> {
     let any = json!({"request": request});
-    let mut doors = vec![("POST".to_owned(), "/pools/tank/requests".to_owned(), any)];
-    doors.extend(own.map(|(method, path, body)| (method.to_owned(), path.to_owned(), body)));
-    doors
+    let mut routes_that_change_rights =
+        vec![("POST".to_owned(), "/pools/tank/requests".to_owned(), any)];
+    routes_that_change_rights
+        .extend(own.map(|(method, path, body)| (method.to_owned(), path.to_owned(), body)));
+    routes_that_change_rights
 }
 
 /// An operator shrinks a volume, and adds disks that contain data to a pool.
 #[test]
-fn no_operator_destroys_data_by_an_argument() {
+fn operator_cannot_destroy_data_by_an_argument() {
     let head = Head::new();
     let operator = head.token(Role::Operator);
     let admin = head.token(Role::Admin);
@@ -162,17 +177,17 @@ fn no_operator_destroys_data_by_an_argument() {
         ("tank/v@1", json!({"volume": {"rollback": back}}), None),
     ];
     for (name, request, own) in all {
-        for (method, path, body) in doors(&request, own) {
+        for (method, path, body) in routes_that_change_rights(&request, own) {
             let confirmed = match body.get("request") {
                 Some(request) => (path.clone(), json!({"request": request, "confirm": name})),
                 None => (format!("{path}?confirm={name}"), body.clone()),
             };
-            let refused = head.ask(&operator, &method, &confirmed.0, confirmed.1.clone());
+            let refused = head.send_request(&operator, &method, &confirmed.0, confirmed.1.clone());
             assert_eq!(refused.0, 403, "{path} {body}: {}", refused.1);
-            let unconfirmed = head.ask(&admin, &method, &path, body.clone());
+            let unconfirmed = head.send_request(&admin, &method, &path, body.clone());
             assert_eq!(unconfirmed.0, 428, "{path} {body}: {}", unconfirmed.1);
             assert!(head.machine.asked.lock().expect("free").is_empty());
-            let done = head.ask(&admin, &method, &confirmed.0, confirmed.1);
+            let done = head.send_request(&admin, &method, &confirmed.0, confirmed.1);
             assert_eq!(done.0, 200, "{path} {body}: {}", done.1);
             head.machine.asked.lock().expect("free").clear();
         }
@@ -180,20 +195,23 @@ fn no_operator_destroys_data_by_an_argument() {
 }
 
 #[test]
-fn a_pool_over_disks_that_hold_something_wants_their_names() {
+fn pool_creation_over_used_disks_requires_their_names() {
     let head = Head::new();
     let admin = head.token(Role::Admin);
     let pool = json!({"name": "new", "overwrite": true,
         "groups": [{"kind": "mirror", "role": "data", "devices": ["/a", "/b"]}]});
-    assert_eq!(head.ask(&admin, "POST", "/pools", pool.clone()).0, 428);
+    assert_eq!(
+        head.send_request(&admin, "POST", "/pools", pool.clone()).0,
+        428
+    );
     assert!(head.machine.created.lock().expect("free").is_empty());
-    let done = head.ask(&admin, "POST", "/pools?confirm=/a%20/b", pool);
+    let done = head.send_request(&admin, "POST", "/pools?confirm=/a%20/b", pool);
     assert_eq!(done.0, 200, "{}", done.1);
 }
 
 /// Without a destructive argument it is daily work.
 #[test]
-fn an_operator_does_the_daily_work() {
+fn operator_may_run_nondestructive_operations() {
     let head = Head::new();
     let operator = head.token(Role::Operator);
     for (path, body) in [
@@ -204,16 +222,16 @@ fn an_operator_does_the_daily_work() {
         ("/pools/tank/replace", json!({"old": "/a", "new": "/dev/b"})),
         ("/pools/tank/scrub", json!({"action": "start"})),
     ] {
-        let (status, answer) = head.ask(&operator, "POST", path, body);
+        let (status, answer) = head.send_request(&operator, "POST", path, body);
         assert_eq!(status, 200, "{path}: {answer}");
     }
     let grow = json!({"size": 512});
     assert_eq!(
-        head.ask(&operator, "PATCH", "/pools/tank/volumes/v", grow)
+        head.send_request(&operator, "PATCH", "/pools/tank/volumes/v", grow)
             .0,
         200
     );
-    let looked = head.ask(
+    let looked = head.send_request(
         &head.token(Role::ReadOnly),
         "GET",
         "/pools/tank/replacement",
@@ -224,7 +242,7 @@ fn an_operator_does_the_daily_work() {
 
 /// The owner of the pool refuses changes of rights: only it sees the current state.
 #[test]
-fn who_is_no_admin_keeps_rights_as_they_are_by_every_door() {
+fn non_admin_cannot_change_rights_by_any_route() {
     let head = Head::new();
     let clone = json!({"from": "tank/v@1", "to": "tank/c", "properties": {}, "keep_rights": false});
     let rename = json!({"from": "tank/v", "to": "tank/w"});
@@ -249,7 +267,7 @@ fn who_is_no_admin_keeps_rights_as_they_are_by_every_door() {
                 json!({"request": {"snapshot": {"clone": clone}}}),
             ),
         ] {
-            let (status, answer) = head.ask(&who, method, path, body);
+            let (status, answer) = head.send_request(&who, method, path, body);
             assert_eq!(status, 200, "{path}: {answer}");
             let asked = std::mem::take(&mut *head.machine.asked.lock().expect("free"));
             let asked = format!("{asked:?}");
@@ -261,23 +279,38 @@ fn who_is_no_admin_keeps_rights_as_they_are_by_every_door() {
 
 /// A change by `bulkhead user passwd`, or by the other head.
 #[test]
-fn a_session_ends_with_the_password_it_began_with() {
+fn password_change_ends_sessions() {
     let head = Head::new();
     let operator = head.log_in("operator", PASSWORD).expect("in");
-    assert_eq!(head.ask(&operator, "GET", "/overview", Value::Null).0, 200);
+    assert_eq!(
+        head.send_request(&operator, "GET", "/overview", Value::Null)
+            .0,
+        200
+    );
     let changed = head.api.accounts.change_user("operator", None, Some(OTHER));
     changed.expect("changed");
-    assert_eq!(head.ask(&operator, "GET", "/overview", Value::Null).0, 401);
-    assert_eq!(head.ask(&operator, "GET", "/session", Value::Null).0, 401);
+    assert_eq!(
+        head.send_request(&operator, "GET", "/overview", Value::Null)
+            .0,
+        401
+    );
+    assert_eq!(
+        head.send_request(&operator, "GET", "/session", Value::Null)
+            .0,
+        401
+    );
     let again = head.log_in("operator", OTHER).expect("in");
     head.api.accounts.remove_user("operator").expect("removed");
     let added = head.api.accounts.add_user("operator", Role::Admin, OTHER);
     added.expect("another of that name");
-    assert_eq!(head.ask(&again, "GET", "/overview", Value::Null).0, 401);
+    assert_eq!(
+        head.send_request(&again, "GET", "/overview", Value::Null).0,
+        401
+    );
 }
 
 #[test]
-fn an_open_stream_ends_with_its_token_or_its_session() {
+fn event_stream_closes_with_its_token_or_session() {
     let head = Head::new();
     let made = head
         .api
@@ -297,7 +330,7 @@ fn an_open_stream_ends_with_its_token_or_its_session() {
 
 /// A body is read before the caller is identified, so it must be small.
 #[test]
-fn strangers_send_little() {
+fn unauthenticated_body_is_limited() {
     let head = Head::new();
     let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
     let long = format!(r#"{{"user": "admin", "password": "{}"}}"#, "x".repeat(5000));
@@ -314,24 +347,25 @@ fn strangers_send_little() {
             400,
         ),
     ] {
-        let response = head.send(&As::Nobody, "POST", "/login", body);
+        let response = head.send(&As::Anonymous, "POST", "/login", body);
         assert_eq!(response.status().as_u16(), wanted);
     }
     for route in ROUTES.iter() {
         let is_open = matches!(route.work, crate::route::Work::Do(None, _));
-        let is_little = route.body_bytes_max <= crate::route::STRANGERS_BYTES_MAX;
+        let is_little = route.body_bytes_max <= crate::route::UNAUTHENTICATED_BYTES_MAX;
         let takes_nothing = matches!(route.input, crate::route::Input::Nothing);
         assert!(!is_open || is_little || takes_nothing, "{}", route.path);
     }
 }
 
 #[test]
-fn who_was_refused_is_written_down_with_what_they_asked() {
+fn refused_request_is_audited_with_user_and_operation() {
     let head = Head::new();
     let reader = head.token(Role::ReadOnly);
     let volume = json!({"name": "tank/v", "size": 512});
     assert_eq!(
-        head.ask(&reader, "POST", "/pools/tank/volumes", volume).0,
+        head.send_request(&reader, "POST", "/pools/tank/volumes", volume)
+            .0,
         403
     );
     let entries = head.api.audit.newest(10).expect("readable");
@@ -344,39 +378,40 @@ fn who_was_refused_is_written_down_with_what_they_asked() {
 
 /// A pool is blocked on its devices, and so is every client that queries it.
 #[test]
-fn a_pool_that_hangs_keeps_nobody_from_logging_in_or_clearing_it() {
-    const PATIENCE: Duration = Duration::from_secs(30);
+fn hung_pool_blocks_neither_login_nor_clear() {
+    const TIME_LIMIT: Duration = Duration::from_secs(30);
     let head = Head::new();
     let operator = head.token(Role::Operator);
     let (sender, receiver) = channel();
     let refused = AtomicUsize::new(0);
     let hanging = head.machine.hangs.lock().expect("free");
     let outcome = std::thread::scope(|scope| {
-        let ask = || {
-            let (status, answer) = head.ask(&operator, "GET", "/pools/tank/volumes", Value::Null);
+        let send_request = || {
+            let (status, answer) =
+                head.send_request(&operator, "GET", "/pools/tank/volumes", Value::Null);
             if status == 503 {
                 assert!(answer["failure"]["advice"].is_string(), "{answer}");
                 refused.fetch_add(1, Ordering::AcqRel);
             }
         };
-        for _ in 0..crate::places::PERFORMED_MAX + 8 {
-            scope.spawn(ask);
+        for _ in 0..crate::pool_permits::PERFORMED_MAX + 8 {
+            scope.spawn(send_request);
         }
         let began = Instant::now();
         let asked =
             || head.machine.waiting.load(Ordering::Acquire) + refused.load(Ordering::Acquire);
-        while asked() < crate::places::PERFORMED_MAX && began.elapsed() < PATIENCE {
+        while asked() < crate::pool_permits::PERFORMED_MAX && began.elapsed() < TIME_LIMIT {
             std::thread::sleep(Duration::from_millis(1));
         }
         scope.spawn(|| {
             let logged_in = head.log_in("admin", PASSWORD).is_ok();
-            let cleared = head.ask(&operator, "POST", "/pools/tank/clear", json!({}));
-            let other = head.ask(&operator, "GET", "/pools/other/snapshots", Value::Null);
+            let cleared = head.send_request(&operator, "POST", "/pools/tank/clear", json!({}));
+            let other = head.send_request(&operator, "GET", "/pools/other/snapshots", Value::Null);
             sender
                 .send((logged_in, cleared.0, other.0))
                 .expect("awaited");
         });
-        let outcome = receiver.recv_timeout(PATIENCE);
+        let outcome = receiver.recv_timeout(TIME_LIMIT);
         drop(hanging);
         outcome
     });
@@ -405,12 +440,12 @@ fn glance(pool: &str) -> Status {
 }
 
 #[test]
-fn a_pool_whose_server_was_killed_stays_at_a_glance_with_an_alert() {
+fn pool_with_killed_server_stays_listed_with_alert() {
     let head = Head::new();
     *head.machine.statuses.lock().expect("free") = vec![glance("attic")];
     *head.machine.left.lock().expect("free") = vec!["tank".parse().expect("a name")];
     let reader = head.token(Role::ReadOnly);
-    let (status, overview) = head.ask(&reader, "GET", "/overview", Value::Null);
+    let (status, overview) = head.send_request(&reader, "GET", "/overview", Value::Null);
     assert_eq!(status, 200, "{overview}");
     let states: Vec<String> = overview["pools"]
         .as_array()
@@ -424,11 +459,11 @@ fn a_pool_whose_server_was_killed_stays_at_a_glance_with_an_alert() {
 }
 
 #[test]
-fn a_target_that_two_pools_have_is_a_problem_of_both() {
+fn duplicate_target_is_reported_for_both_pools() {
     let head = Head::new();
     *head.machine.statuses.lock().expect("free") = vec![glance("attic"), glance("tank")];
     let reader = head.token(Role::ReadOnly);
-    let (_, overview) = head.ask(&reader, "GET", "/overview", Value::Null);
+    let (_, overview) = head.send_request(&reader, "GET", "/overview", Value::Null);
     for (place, other) in [(0, "tank"), (1, "attic")] {
         let told = overview["pools"][place]["problems"].to_string();
         let part = format!("is also in pool {other}");
@@ -438,7 +473,7 @@ fn a_target_that_two_pools_have_is_a_problem_of_both() {
 
 /// Only the cluster terminates the sessions of a pool without a confirmation.
 #[test]
-fn a_pool_is_exported_and_destroyed_under_its_clients_only_with_a_word() {
+fn export_and_destroy_with_clients_need_confirmation() {
     let head = Head::new();
     let admin = head.token(Role::Admin);
     for (method, path, body, wanted) in [
@@ -478,7 +513,7 @@ fn a_pool_is_exported_and_destroyed_under_its_clients_only_with_a_word() {
             .into(),
         ),
     ] {
-        let (status, answer) = head.ask(&admin, method, path, body);
+        let (status, answer) = head.send_request(&admin, method, path, body);
         assert_eq!(status, 200, "{path}: {answer}");
         let asked = head.machine.asked.lock().expect("free").pop();
         assert_eq!(asked, Some(Request::Pool(wanted)), "{method} {path}");

@@ -6,14 +6,15 @@
 
 #![forbid(unsafe_code)]
 
+mod account_merge;
 mod accounts;
 mod alerts;
 pub mod audit;
 pub mod backend;
-mod book;
 mod call;
 mod caller;
 pub mod certificate;
+mod connection_slots;
 mod dispatch;
 mod handlers;
 mod limits;
@@ -22,13 +23,12 @@ mod openapi;
 mod operations;
 mod peer;
 mod peer_keys;
-mod places;
+mod pool_permits;
 mod responses;
 mod role;
 mod route;
 mod routes;
 mod sampler;
-mod seats;
 mod server;
 mod sessions;
 mod stream;
@@ -71,7 +71,7 @@ pub(crate) struct Api {
     pub(crate) sampler: Arc<Sampler>,
     pub(crate) certificate: RwLock<Option<Arc<Certificate>>>,
     pub(crate) peers: Peers,
-    pub(crate) places: places::Places,
+    pub(crate) pool_permits: pool_permits::PoolPermits,
     pub(crate) hashed: Semaphore,
     /// Slots of key queries by other heads.
     pub(crate) key_looks: Arc<Semaphore>,
@@ -83,7 +83,7 @@ impl Api {
     pub(crate) fn session_of(
         &self,
         cookie: &str,
-        asked: sessions::Asked,
+        asked: sessions::RequestOrigin,
     ) -> Option<(accounts::Identity, sessions::Session)> {
         let session = self.sessions.find(cookie, asked)?;
         let identity = self.accounts.user(&session.user)?;
@@ -103,9 +103,9 @@ impl Api {
             logins: limits::Logins::default(),
             certificate: RwLock::new(None),
             peers,
-            places: places::Places::default(),
+            pool_permits: pool_permits::PoolPermits::default(),
             hashed: Semaphore::new(HASHED_MAX),
-            key_looks: Arc::new(Semaphore::new(peer_keys::LOOKS_MAX)),
+            key_looks: Arc::new(Semaphore::new(peer_keys::QUERIES_MAX)),
             limits: server::Counts::default(),
         })
     }

@@ -114,7 +114,7 @@ impl Logins {
     }
 
     /// Whether `peer` may try now; otherwise returns the delay.
-    pub fn may_try(&self, peer: IpAddr, name: &str, now: Instant) -> Result<(), Duration> {
+    pub fn check_delay(&self, peer: IpAddr, name: &str, now: Instant) -> Result<(), Duration> {
         let failures = self.0.lock().expect("no holder panics");
         let mut wait = Duration::ZERO;
         for (trier, free) in Self::triers(peer, name) {
@@ -170,7 +170,7 @@ mod tests {
     const OTHER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
 
     #[test]
-    fn a_peer_that_asks_too_much_waits_and_others_do_not() {
+    fn excess_requests_throttle_only_their_peer() {
         let (requests, now) = (Requests::default(), Instant::now());
         let taken = (0..1000)
             .filter(|_| requests.take(PEER, now).is_ok())
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn all_addresses_of_a_network_of_ipv6_are_one_peer() {
+    fn addresses_of_an_ipv6_network_are_one_peer() {
         let (requests, now) = (Requests::default(), Instant::now());
         let taken = (0..1000u128).filter(|n| {
             let address = IpAddr::V6((0xfd00 << 112 | n).into());
@@ -195,44 +195,44 @@ mod tests {
     }
 
     #[test]
-    fn wrong_passwords_make_the_pauses_longer_until_one_is_right() {
+    fn wrong_passwords_increase_delay_until_success() {
         let (logins, now) = (Logins::default(), Instant::now());
         for _ in 0..FREE_FAILURES {
-            logins.may_try(PEER, "anna", now).expect("free");
+            logins.check_delay(PEER, "anna", now).expect("free");
             logins.failed(PEER, "anna", now);
         }
-        let first = logins.may_try(PEER, "anna", now).expect_err("a pause");
+        let first = logins.check_delay(PEER, "anna", now).expect_err("a pause");
         logins.failed(PEER, "anna", now);
-        let second = logins.may_try(PEER, "anna", now).expect_err("a pause");
+        let second = logins.check_delay(PEER, "anna", now).expect_err("a pause");
         assert!(second > first, "{second:?} {first:?}");
         logins
-            .may_try(OTHER, "anna", now)
+            .check_delay(OTHER, "anna", now)
             .expect("another peer is not locked out");
         logins
-            .may_try(PEER, "bert", now)
+            .check_delay(PEER, "bert", now)
             .expect("another name is not locked out yet");
         logins
-            .may_try(PEER, "anna", now + second)
+            .check_delay(PEER, "anna", now + second)
             .expect("after the pause");
         logins.succeeded(PEER, "anna");
-        logins.may_try(PEER, "anna", now).expect("forgotten");
+        logins.check_delay(PEER, "anna", now).expect("forgotten");
         for _ in 0..100 {
             logins.failed(PEER, "anna", now);
         }
-        assert_eq!(logins.may_try(PEER, "anna", now), Err(PAUSE_MAX));
+        assert_eq!(logins.check_delay(PEER, "anna", now), Err(PAUSE_MAX));
     }
 
     #[test]
-    fn trying_many_names_is_slowed_down_as_well() {
+    fn many_user_names_are_throttled_too() {
         let (logins, now) = (Logins::default(), Instant::now());
         for number in 0..100 {
             logins.failed(PEER, &format!("user{number}"), now);
         }
-        assert!(logins.may_try(PEER, "another", now).is_err());
+        assert!(logins.check_delay(PEER, "another", now).is_err());
     }
 
     #[test]
-    fn what_is_remembered_has_a_bound() {
+    fn throttle_state_is_bounded() {
         let (requests, now) = (Requests::default(), Instant::now());
         for number in 0..2 * KEYS_MAX as u32 {
             let _ = requests.take(IpAddr::V4(number.into()), now);

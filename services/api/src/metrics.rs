@@ -27,7 +27,7 @@ const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 const FIRST_CLASS_US: u64 = 64;
 const US_PER_S: f64 = 1e6;
 /// Whole numbers below it have a unique decimal form.
-const WHOLE_BELOW: f64 = 9e15;
+const INTEGERS_BELOW: f64 = 9e15;
 
 /// Serves the loopback, and elsewhere authenticated callers.
 pub(crate) async fn serve(
@@ -98,7 +98,7 @@ impl Family {
             to.push_str(more);
             to.push('}');
         }
-        let _ = match value.fract() == 0.0 && value.abs() < WHOLE_BELOW {
+        let _ = match value.fract() == 0.0 && value.abs() < INTEGERS_BELOW {
             // The same digits, without the search for the shortest fraction.
             true => writeln!(to, " {}", value as i64),
             false => writeln!(to, " {value}"),
@@ -151,7 +151,7 @@ fn text(api: &Api) -> String {
     let pools = of_pools(&statuses).into_iter();
     let own = of_head(api).into_iter();
     let own = own.chain(of_interfaces(&api.backend.interfaces()));
-    let heartbeats = &seen.surroundings.heartbeats;
+    let heartbeats = &seen.cluster_state.heartbeats;
     let own = own.chain(of_peers(
         &seen.client_losses,
         heartbeats,
@@ -552,7 +552,7 @@ fn of_head(api: &Api) -> Vec<Family> {
         "gauge",
         "Connections to the API.",
     );
-    connections.add(&[], counts.seats.count() as f64);
+    connections.add(&[], counts.connection_slots.count() as f64);
     let mut streams = Family::new("bulkhead_api_streams", "gauge", "Streams of changes.");
     streams.add(&[], counts.streams.load(Ordering::Relaxed) as f64);
     let mut refused = Family::new(
@@ -659,7 +659,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn losses_of_clients_and_heads_are_one_metric() {
+    fn client_and_head_losses_are_one_metric() {
         let client = PeerLosses {
             peer: "10.0.0.7".to_owned(),
             service: "nbd".into(),
@@ -688,7 +688,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_packets_have_their_interface_and_their_reason() {
+    fn lost_packets_are_labelled_by_interface_and_reason() {
         let one = InterfaceCounters {
             interface: "ens1f0".to_owned(),
             network: "storage-a".to_owned(),
@@ -702,7 +702,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_cannot_break_its_line() {
+    fn label_values_are_escaped() {
         let mut family = Family::new("bulkhead_x", "gauge", "X.");
         family.add(&[("device", "a\"b\\c\nd")], 1.0);
         let mut text = String::new();
@@ -712,7 +712,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_of_a_histogram_are_cumulative_and_end_with_all() {
+    fn histogram_buckets_are_cumulative_up_to_inf() {
         let volume = VolumeActivity {
             name: "tank/a".parse().expect("a name"),
             reads: 6,

@@ -235,7 +235,7 @@ mod tests {
     use crate::routes::ROUTES;
 
     #[test]
-    fn every_route_is_described_and_every_reference_leads_somewhere() {
+    fn every_route_is_described_and_every_reference_resolves() {
         let document = document(&ROUTES);
         for route in ROUTES.iter() {
             let path = &document["paths"][format!("/api/v1{}", route.path)];
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_has_what_the_path_does_not_give() {
+    fn body_contains_fields_missing_in_path() {
         let document = document(&ROUTES);
         let operation = &document["paths"]["/api/v1/pools/{pool}/targets/{target}/map"]["post"];
         let schema = &operation["requestBody"]["content"]["application/json"]["schema"];

@@ -34,7 +34,7 @@ struct State {
 }
 
 /// The description of an operation.
-pub struct Wanted {
+pub struct RequestedOperation {
     /// `move`, `apply`, `drill` or `request`.
     pub kind: &'static str,
     /// The action, in words.
@@ -101,7 +101,11 @@ impl Operations {
     }
 
     /// Starts one.
-    pub fn start(self: &Arc<Self>, wanted: Wanted, work: Work) -> Result<Operation, Failure> {
+    pub fn start(
+        self: &Arc<Self>,
+        wanted: RequestedOperation,
+        work: Work,
+    ) -> Result<Operation, Failure> {
         let cancel = Arc::new(AtomicBool::new(false));
         let (id, operation) = {
             let mut state = self.lock();
@@ -128,7 +132,7 @@ impl Operations {
             state
                 .known
                 .insert(id, (operation.clone(), Arc::clone(&cancel)));
-            state.forget_the_oldest();
+            state.remove_oldest();
             (id, operation)
         };
         let _ = self.changes.send(operation.clone());
@@ -146,7 +150,7 @@ impl Operations {
     }
 
     fn run(&self, id: u64, cancel: &AtomicBool, work: Work) {
-        let mut progress = |line: &str| self.tell(id, line);
+        let mut progress = |line: &str| self.report_progress(id, line);
         let outcome = work(&mut progress, cancel);
         self.end(id, outcome, cancel.load(Ordering::Acquire));
     }
@@ -159,7 +163,7 @@ impl Operations {
         }
     }
 
-    fn tell(&self, id: u64, lines: &str) {
+    fn report_progress(&self, id: u64, lines: &str) {
         self.change(id, |operation| {
             for line in lines.lines() {
                 let end = line.floor_char_boundary_at(LINE_BYTES_MAX);
@@ -203,7 +207,7 @@ impl FloorBoundary for str {
 }
 
 impl State {
-    fn forget_the_oldest(&mut self) {
+    fn remove_oldest(&mut self) {
         while self.known.len() > KEPT_MAX {
             let ended = self
                 .known
@@ -223,8 +227,8 @@ mod tests {
 
     use super::*;
 
-    fn wanted(kind: &'static str) -> Wanted {
-        Wanted {
+    fn wanted(kind: &'static str) -> RequestedOperation {
+        RequestedOperation {
             kind,
             title: "a test".into(),
             who: "anna".into(),
@@ -241,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_tells_its_progress_and_its_end() {
+    fn operation_reports_progress_and_completion() {
         let operations = Arc::new(Operations::default());
         let mut watch = operations.watch();
         let work: Work = Box::new(|progress, _| {

@@ -28,7 +28,7 @@ use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use serde::de::DeserializeOwned;
 use sha2::Sha256;
-use takeover::timeline::Told;
+use takeover::timeline::TimedStep;
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio_rustls::TlsConnector;
@@ -58,11 +58,11 @@ const CONNECT_WAIT: Duration = Duration::from_millis(800);
 /// Longest wait for a connection and a greeting.
 const HELLO_WAIT: Duration = Duration::from_secs(3);
 /// Longest wait for a response; requests to pools may take long.
-const ANSWER_WAIT: Duration = Duration::from_secs(300);
+const RESPONSE_WAIT: Duration = Duration::from_secs(300);
 /// Longest wait for a response while sampling.
-const LOOK_WAIT: Duration = Duration::from_secs(3);
+const QUERY_WAIT: Duration = Duration::from_secs(3);
 /// Longest response, in bytes.
-const ANSWER_BYTES_MAX: usize = 32 << 20;
+const REPLY_BYTES_MAX: usize = 32 << 20;
 /// Shortest accepted key, in bytes.
 const KEY_BYTES_MIN: usize = 32;
 
@@ -139,7 +139,7 @@ impl Peers {
     }
 
     /// Forwards a request of a caller to `head`.
-    pub(crate) async fn ask(
+    pub(crate) async fn send_request(
         &self,
         head: &str,
         method: &Method,
@@ -148,7 +148,7 @@ impl Peers {
         caller: &Caller,
     ) -> Result<Response, Failure> {
         let asked = self.exchange(head, method, target, body, caller);
-        let (status, bytes) = match tokio::time::timeout(ANSWER_WAIT, asked).await {
+        let (status, bytes) = match tokio::time::timeout(RESPONSE_WAIT, asked).await {
             Ok(answer) => answer?,
             Err(_) => return Err(unreachable(head, &"it does not respond")),
         };
@@ -183,7 +183,7 @@ impl Peers {
         let response = sender.send_request(request).await;
         let response = response.map_err(|error| unreachable(head, &error))?;
         let status = response.status();
-        let limited = Limited::new(response.into_body(), ANSWER_BYTES_MAX);
+        let limited = Limited::new(response.into_body(), REPLY_BYTES_MAX);
         let collected = limited.collect().await;
         let collected = collected.map_err(|error| unreachable(head, &error))?;
         Ok((status, collected.to_bytes()))
@@ -235,7 +235,7 @@ impl Peers {
                 &"the server there is no head of this appliance",
             ));
         }
-        let limited = Limited::new(response.into_body(), ANSWER_BYTES_MAX);
+        let limited = Limited::new(response.into_body(), REPLY_BYTES_MAX);
         let _ = limited.collect().await;
         Ok(sender)
     }
@@ -252,7 +252,7 @@ impl Peers {
         let waited = self
             .0
             .runtime
-            .block_on(async { tokio::time::timeout(LOOK_WAIT, asked).await });
+            .block_on(async { tokio::time::timeout(QUERY_WAIT, asked).await });
         match waited {
             Ok(Ok((StatusCode::OK, bytes))) => serde_json::from_slice(&bytes).ok(),
             Ok(Ok((status, _))) => {
@@ -260,7 +260,7 @@ impl Peers {
                 None
             }
             Ok(Err(failure)) => {
-                tracing::debug!(head, target, %failure, "ask another head");
+                tracing::debug!(head, target, %failure, "query another head");
                 None
             }
             Err(_) => None,
@@ -279,7 +279,7 @@ impl Peers {
     }
 
     /// The takeover steps of a pool in the logs of `head`.
-    pub(crate) fn takeover_steps(&self, head: &str, pool: &str) -> Option<Vec<Told>> {
+    pub(crate) fn takeover_steps(&self, head: &str, pool: &str) -> Option<Vec<TimedStep>> {
         self.look(head, &format!("{TAKEOVER_STEPS}?pool={pool}"))
     }
 
@@ -294,7 +294,7 @@ impl Peers {
                 continue;
             };
             match accounts.merge(theirs) {
-                Ok(merge) => tell(&merge, &head, audit),
+                Ok(merge) => log_merge(&merge, &head, audit),
                 Err(failure) => {
                     tracing::warn!(head, %failure, "merge the accounts of another head")
                 }
@@ -304,7 +304,7 @@ impl Peers {
 }
 
 /// Reports the result of a merge with `head`.
-fn tell(merge: &Merge, head: &str, audit: &Audit) {
+fn log_merge(merge: &Merge, head: &str, audit: &Audit) {
     if merge.has_changed {
         tracing::info!(head, "merged changes of accounts from another head");
     }
@@ -412,7 +412,7 @@ pub(crate) async fn hello(
     let Some(Ok(own)) = own.map(|own| HeaderValue::from_str(&own)) else {
         return refused();
     };
-    link.is_a_heads();
+    link.is_of_a_head();
     let mut response = StatusCode::NO_CONTENT.into_response();
     response.headers_mut().insert(PROOF_HEADER, own);
     response
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn an_admin_who_is_one_again_is_told_of() {
+    fn restored_admin_is_reported() {
         let folder = tempfile::tempdir().expect("a folder");
         let audit = Audit::new(folder.path(), &folder.path().join("commands.log"));
         let restored = Some("anna".to_owned());
@@ -467,9 +467,9 @@ mod tests {
             has_changed: true,
             restored,
         };
-        tell(&merge(None), "right", &audit);
+        log_merge(&merge(None), "right", &audit);
         assert!(audit.newest(9).expect("readable").is_empty());
-        tell(&merge(restored), "right", &audit);
+        log_merge(&merge(restored), "right", &audit);
         let told = audit.newest(9).expect("readable");
         assert_eq!(
             (told[0].target.as_str(), told[0].from.as_str()),

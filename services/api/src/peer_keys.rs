@@ -29,13 +29,13 @@ const KEYS_BYTES_MAX: usize = 2 << 20;
 /// Most keys in one query; a longer list is split.
 const KEYS_MAX: usize = 256;
 /// Locations of one key.
-const PLACES_MAX: usize = 8;
+const KEY_SOURCES_MAX: usize = 8;
 /// Longest name of a dataset or a location, in bytes.
 const TEXT_BYTES_MAX: usize = 4096;
 /// Concurrent queries of other heads.
-pub(crate) const LOOKS_MAX: usize = 2;
+pub(crate) const QUERIES_MAX: usize = 2;
 /// Longest time of a query, in addition to its last key command: no client is blocked longer.
-const LOOK_TIME_MAX: Duration = Duration::from_secs(30);
+const QUERY_TIME_MAX: Duration = Duration::from_secs(30);
 
 impl Peers {
     /// The keys of a pool that `head` serves.
@@ -131,7 +131,7 @@ pub(crate) async fn missing(
     let backend = Arc::clone(&api.backend);
     let looked = tokio::task::spawn_blocking(move || {
         let _place = place;
-        backend.missing_keys(&keys, Instant::now() + LOOK_TIME_MAX)
+        backend.missing_keys(&keys, Instant::now() + QUERY_TIME_MAX)
     });
     match looked.await {
         Ok(Some(missing)) => axum::Json(missing).into_response(),
@@ -143,7 +143,8 @@ pub(crate) async fn missing(
 /// Whether its texts are within the limits of a key.
 fn is_of_a_size(key: &KeyView) -> bool {
     let texts = key.locations.iter().chain([&key.dataset]);
-    key.locations.len() <= PLACES_MAX && texts.map(String::len).all(|bytes| bytes <= TEXT_BYTES_MAX)
+    key.locations.len() <= KEY_SOURCES_MAX
+        && texts.map(String::len).all(|bytes| bytes <= TEXT_BYTES_MAX)
 }
 
 #[cfg(test)]
@@ -160,38 +161,45 @@ mod tests {
         json!({"dataset": dataset, "encryption": "aes-256-gcm", "loaded": true, "locations": locations})
     }
 
-    fn asked(head: &Head, who: &As, keys: Vec<Value>) -> u16 {
-        head.ask(who, "POST", "/peer/missing-keys", keys.into()).0
+    fn queried(head: &Head, who: &As, keys: Vec<Value>) -> u16 {
+        head.send_request(who, "POST", "/peer/missing-keys", keys.into())
+            .0
     }
 
     /// A compromised head could make another start a process for each key in its query.
     #[test]
-    fn a_head_is_asked_for_so_many_keys_in_so_many_places_at_a_time_and_no_more() {
+    fn key_queries_to_a_head_are_bounded() {
         let head = Head::new();
         let looked = || head.machine.keys_looked.swap(0, Ordering::AcqRel);
-        let fine = key("tank/v", &["prompt"; PLACES_MAX]);
+        let fine = key("tank/v", &["prompt"; KEY_SOURCES_MAX]);
         let long = "x".repeat(TEXT_BYTES_MAX + 1);
         let refused = [
             vec![fine.clone(); KEYS_MAX + 1],
-            vec![fine.clone(), key("tank/v", &["prompt"; PLACES_MAX + 1])],
+            vec![
+                fine.clone(),
+                key("tank/v", &["prompt"; KEY_SOURCES_MAX + 1]),
+            ],
             vec![key(&long, &["prompt"])],
             vec![key("tank/v", &[&format!("file:///{long}")])],
         ];
         for keys in refused {
-            assert_eq!((asked(&head, &As::Head, keys), looked()), (413, 0));
+            assert_eq!((queried(&head, &As::Head, keys), looked()), (413, 0));
         }
         let most = vec![fine; KEYS_MAX];
         assert_eq!(
-            (asked(&head, &As::Nobody, most.clone()), looked()),
+            (queried(&head, &As::Anonymous, most.clone()), looked()),
             (403, 0)
         );
         assert_eq!(
-            (asked(&head, &As::Head, most.clone()), looked()),
+            (queried(&head, &As::Head, most.clone()), looked()),
             (200, KEYS_MAX)
         );
-        let held = head.api.key_looks.try_acquire_many(LOOKS_MAX as u32);
-        assert_eq!((asked(&head, &As::Head, most.clone()), looked()), (503, 0));
+        let held = head.api.key_looks.try_acquire_many(QUERIES_MAX as u32);
+        assert_eq!(
+            (queried(&head, &As::Head, most.clone()), looked()),
+            (503, 0)
+        );
         drop(held);
-        assert_eq!((asked(&head, &As::Head, most), looked()), (200, KEYS_MAX));
+        assert_eq!((queried(&head, &As::Head, most), looked()), (200, KEYS_MAX));
     }
 }

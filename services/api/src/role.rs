@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_request_does_decides_who_may_ask_for_it() {
+    fn request_effect_determines_required_role() {
         let destroy = Effect::Destroy(vec!["tank/a@1".into(), "tank/a@2".into()]);
         let revert = Effect::Revert("tank/a@1".into());
         for (effect, role, wanted) in [
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_tells_its_verb() {
+    fn verb_of_request_is_determined() {
         let destroy = json!({"volume": {"destroy": {"name": "tank/a", "recursive": false}}});
         assert_eq!(verb_of(&destroy), "volume.destroy");
         let list = json!({"snapshot": {"schedule": "list"}});

@@ -55,7 +55,7 @@ pub fn strictly<T: DeserializeOwned + Serialize>(bytes: &[u8]) -> serde_json::Re
 }
 
 /// Longest body from an unidentified client, in bytes.
-pub const STRANGERS_BYTES_MAX: usize = 4 << 10;
+pub const UNAUTHENTICATED_BYTES_MAX: usize = 4 << 10;
 /// Longest body of most requests, in bytes.
 const BODY_BYTES_MAX: usize = 64 << 10;
 /// Longest body with a list of snapshots or devices, in bytes.
@@ -164,7 +164,7 @@ impl Route {
     }
 
     /// Whether the body contains the control request.
-    pub fn asks_anything(&self) -> bool {
+    pub fn is_control_request(&self) -> bool {
         self.path.ends_with("/requests")
     }
 
@@ -181,7 +181,7 @@ impl Route {
     }
 
     /// For users in sessions only.
-    pub const fn by_a_person(mut self) -> Self {
+    pub const fn from_user(mut self) -> Self {
         self.wants_person = true;
         self
     }

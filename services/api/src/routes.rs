@@ -22,14 +22,14 @@ use crate::openapi;
 use crate::role::Role;
 use crate::route::Input::{Nothing, Strictly, Type};
 use crate::route::{
-    APPLIANCE_BYTES_MAX, LISTS_BYTES_MAX, Route, STRANGERS_BYTES_MAX, Work, head, strictly,
+    APPLIANCE_BYTES_MAX, LISTS_BYTES_MAX, Route, UNAUTHENTICATED_BYTES_MAX, Work, head, strictly,
 };
 use crate::view::{
     ApplianceFile, DiskView, DrillView, Operation, Overview, Planned, PoolFound, Said,
 };
 
 /// A response: the result, or the operation that performs the request.
-fn answer_or_operation(generator: &mut SchemaGenerator) -> Schema {
+fn response_or_operation(generator: &mut SchemaGenerator) -> Schema {
     let answer = generator.subschema_for::<Answer>();
     let operation = generator.subschema_for::<Operation>();
     schemars::json_schema!({"anyOf": [answer, operation]})
@@ -67,17 +67,17 @@ fn document(_: &Api, _: &Call) -> Result<Reply, Failure> {
 fn others() -> Vec<Route> {
     vec![
     // Callers.
-    head("POST", "/login", "Begin a session", Strictly(of::<h::Login>, strictly::<h::Login>), of::<h::SessionView>, None, h::log_in).taking(STRANGERS_BYTES_MAX),
+    head("POST", "/login", "Begin a session", Strictly(of::<h::Login>, strictly::<h::Login>), of::<h::SessionView>, None, h::log_in).taking(UNAUTHENTICATED_BYTES_MAX),
     head("GET", "/session", "The session of the cookie", Nothing, of::<h::SessionView>, None, h::session),
     head("POST", "/logout", "End the session", Nothing, nothing, LOOK, h::log_out).answering(204),
     head("GET", "/openapi.json", "This document", Nothing, of::<Value>, None, document),
     head("GET", "/users", "All users", Nothing, of::<Vec<UserView>>, ALL, h::users),
-    head("POST", "/users", "Add a user", Type(of::<h::NewUser>), of::<UserView>, ALL, h::add_user).answering(201).by_a_person(),
-    head("PATCH", "/users/{user}", "Change a user's role or password", Type(of::<h::UserChange>), of::<UserView>, LOOK, h::change_user).by_a_person(),
-    head("DELETE", "/users/{user}", "Remove a user", Nothing, nothing, ALL, h::remove_user).answering(204).by_a_person(),
+    head("POST", "/users", "Add a user", Type(of::<h::NewUser>), of::<UserView>, ALL, h::add_user).answering(201).from_user(),
+    head("PATCH", "/users/{user}", "Change a user's role or password", Type(of::<h::UserChange>), of::<UserView>, LOOK, h::change_user).from_user(),
+    head("DELETE", "/users/{user}", "Remove a user", Nothing, nothing, ALL, h::remove_user).answering(204).from_user(),
     head("GET", "/tokens", "Your tokens; an admin sees all", Nothing, of::<Vec<TokenView>>, LOOK, h::tokens),
-    head("POST", "/tokens", "Make a token; it is shown once", Type(of::<h::NewToken>), of::<TokenView>, LOOK, h::add_token).answering(201).by_a_person(),
-    head("DELETE", "/tokens/{token}", "Revoke a token", Nothing, nothing, LOOK, h::revoke_token).answering(204).by_a_person(),
+    head("POST", "/tokens", "Make a token; it is shown once", Type(of::<h::NewToken>), of::<TokenView>, LOOK, h::add_token).answering(201).from_user(),
+    head("DELETE", "/tokens/{token}", "Revoke a token", Nothing, nothing, LOOK, h::revoke_token).answering(204).from_user(),
     head("GET", "/audit", "The audit log, the newest entry first", Nothing, of::<Vec<Entry>>, ALL, h::audit),
     // The overview.
     head("GET", "/overview", "The overview", Nothing, of::<Overview>, LOOK, h::overview),
@@ -99,7 +99,7 @@ fn others() -> Vec<Route> {
     head("POST", "/pools", "Make a pool; with `overwrite` the paths of its devices confirm", Type(of::<h::NewPool>), DONE, ALL, h::create_pool).taking(LISTS_BYTES_MAX),
     head("POST", "/pools/{pool}/serve", "Start the pool's server here", Nothing, DONE, ALL, h::serve_pool),
     head("POST", "/pools/{pool}/move", "Hand the pool over to another head", Type(of::<h::Move>), of::<Operation>, WORK, h::move_pool).answering(202),
-    head("POST", "/pools/{pool}/requests", "Send any control request to the pool; the role depends on the request", Type(of::<h::Question>), answer_or_operation, LOOK, h::request).taking(LISTS_BYTES_MAX),
+    head("POST", "/pools/{pool}/requests", "Send any control request to the pool; the role depends on the request", Type(of::<h::Question>), response_or_operation, LOOK, h::request).taking(LISTS_BYTES_MAX),
     head("PATCH", "/pools/{pool}/volumes/{volume}", "Resize, rename or set properties; with `allow_shrink` the name confirms", Type(of::<h::VolumeChange>), DONE, WORK, h::change_volume),
     head("PATCH", "/pools/{pool}/filesystems/{filesystem}", "Rename, or set properties; `sharenfs` needs an administrator", Type(of::<h::FilesystemChange>), DONE, WORK, h::change_filesystem),
     // iSCSI.

@@ -13,21 +13,21 @@ use tokio::sync::broadcast;
 use units::PoolName;
 
 use crate::audit::Audit;
-use crate::backend::{Backend, Listener, PeerLosses, PoolPlace, Surroundings};
+use crate::backend::{Backend, ClusterState, Listener, PeerLosses, PoolLocation};
 use crate::operations::Operations;
 use crate::peer::Peers;
-use crate::takeovers::{Places, Takeovers};
+use crate::takeovers::{LogSources, Takeovers};
 use crate::view::{
     Alert, FileSystemRates, Metrics, Overview, PoolEvent, PoolOverview, Step, Takeover, VolumeRates,
 };
 use crate::{Accounts, alerts, now_ms};
 
 /// Sampling interval while a client watches.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 /// Sampling interval without watchers.
 const IDLE_INTERVAL: Duration = Duration::from_secs(10);
 /// The cluster's tools cost processor time, so they run less often.
-const SURROUNDINGS_INTERVAL: Duration = Duration::from_secs(3);
+const CLUSTER_STATE_INTERVAL: Duration = Duration::from_secs(3);
 /// Interval between two comparisons of the accounts with those of other heads.
 const ACCOUNTS_INTERVAL: Duration = Duration::from_secs(30);
 /// Maximum age of a sample in a response.
@@ -61,7 +61,7 @@ pub struct Seen {
     /// Losses of clients of the pools that are served here.
     pub client_losses: Arc<Vec<PeerLosses>>,
     /// The state of the cluster and the appliance file.
-    pub surroundings: Arc<Surroundings>,
+    pub cluster_state: Arc<ClusterState>,
     at: Option<Instant>,
     /// Whether no later change happened through this head.
     is_current: bool,
@@ -76,12 +76,12 @@ pub struct Sampler {
     /// Number of changes: a sample from before the last one is outdated.
     changes: AtomicU64,
     /// Held while sampling: concurrent samples would distort the rates.
-    looking: Mutex<Looking>,
+    looking: Mutex<SamplerThread>,
     frames: broadcast::Sender<Arc<Frame>>,
 }
 
 #[derive(Default)]
-struct Looking {
+struct SamplerThread {
     events: BTreeMap<String, u64>,
     takeovers: BTreeMap<String, Takeover>,
     explained: Takeovers,
@@ -152,7 +152,7 @@ impl Sampler {
     /// Returns the other head that serves a pool, if one does.
     pub fn served_elsewhere(&self, pool: &str) -> Option<String> {
         let seen = self.seen.read().expect("no holder panics");
-        let place = seen.surroundings.pools.get(pool)?;
+        let place = seen.cluster_state.pools.get(pool)?;
         let by = place.served_by.clone()?;
         let is_here = by == seen.overview.this_head;
         let is_served_here = seen.overview.pools.iter().any(|found| {
@@ -177,16 +177,16 @@ impl Sampler {
                 peers.compare_accounts(accounts, audit);
                 accounts_at = Some(Instant::now());
             }
-            std::thread::sleep(LOOK_INTERVAL);
+            std::thread::sleep(SAMPLE_INTERVAL);
         }
     }
 
-    fn look(&self, looking: &mut Looking) {
+    fn look(&self, looking: &mut SamplerThread) {
         let changes = self.changes.load(Ordering::Acquire);
         let before = self.seen();
-        let (surroundings, surroundings_at) = match before.surroundings_at {
-            Some(at) if at.elapsed() < SURROUNDINGS_INTERVAL => (before.surroundings.clone(), at),
-            _ => (Arc::new(self.backend.surroundings()), Instant::now()),
+        let (cluster_state, surroundings_at) = match before.surroundings_at {
+            Some(at) if at.elapsed() < CLUSTER_STATE_INTERVAL => (before.cluster_state.clone(), at),
+            _ => (Arc::new(self.backend.cluster_state()), Instant::now()),
         };
         let here = self.backend.head();
         let mut statuses = BTreeMap::new();
@@ -200,14 +200,14 @@ impl Sampler {
                     .insert(pool.to_string(), listeners(&status));
                 statuses.insert(pool.to_string(), Arc::new(*status));
             }
-            self.tell_events(looking, pool, None);
+            self.send_events(looking, pool, None);
         }
         looking
             .listeners
             .retain(|pool, _| served.contains_key(pool));
         let all: Vec<Listener> = looking.listeners.values().flatten().cloned().collect();
         let client_losses = Arc::new(self.backend.client_losses(&all));
-        for (name, place) in &surroundings.pools {
+        for (name, place) in &cluster_state.pools {
             let Some(by) = place.served_by.as_ref().filter(|by| **by != here) else {
                 continue;
             };
@@ -223,18 +223,18 @@ impl Sampler {
                 statuses.insert(name.clone(), Arc::new(status));
             }
             if let Ok(pool) = name.parse() {
-                self.tell_events(looking, &pool, Some(by));
+                self.send_events(looking, &pool, Some(by));
             }
         }
         let metrics = metrics(&before, &statuses);
         let left = self.backend.left();
-        let mut overview = self.overview_of(here, &surroundings, &served, &left, &statuses);
+        let mut overview = self.overview_of(here, &cluster_state, &served, &left, &statuses);
         looking.alerts.note(&mut overview.alerts, overview.at_ms);
         let last = last_takeover(&looking.takeovers, &served, &statuses);
-        let places = Places {
+        let places = LogSources {
             backend: self.backend.as_ref(),
             peers: looking.peers.as_ref(),
-            heads: &surroundings.heads,
+            heads: &cluster_state.heads,
         };
         overview.last_takeover = last.map(|last| {
             let status = statuses.get(&last.pool);
@@ -249,7 +249,7 @@ impl Sampler {
             overview: Arc::new(overview),
             statuses,
             client_losses,
-            surroundings,
+            cluster_state,
             at: Some(Instant::now()),
             is_current: self.changes.load(Ordering::Acquire) == changes,
             surroundings_at: Some(surroundings_at),
@@ -264,13 +264,13 @@ impl Sampler {
     fn overview_of(
         &self,
         here: String,
-        surroundings: &Surroundings,
+        cluster_state: &ClusterState,
         served: &BTreeMap<String, String>,
         left: &[PoolName],
         statuses: &BTreeMap<String, Arc<Status>>,
     ) -> Overview {
-        let none = PoolPlace::default();
-        let known = surroundings.pools.keys().chain(served.keys());
+        let none = PoolLocation::default();
+        let known = cluster_state.pools.keys().chain(served.keys());
         let known = known.map(String::as_str);
         let mut names: Vec<&str> = known.chain(left.iter().map(PoolName::as_str)).collect();
         names.sort_unstable();
@@ -278,7 +278,7 @@ impl Sampler {
         let all: Vec<&Status> = statuses.values().map(Arc::as_ref).collect();
         let mut shared = control::answer::shared_names(&all);
         let pools = names.into_iter().map(|name| {
-            let place = surroundings.pools.get(name).unwrap_or(&none);
+            let place = cluster_state.pools.get(name).unwrap_or(&none);
             let status = statuses.get(name).map(Arc::as_ref);
             let mut pool = pool_overview(name, place, served.get(name), status);
             pool.problems
@@ -286,24 +286,24 @@ impl Sampler {
             pool
         });
         let mut overview = Overview {
-            appliance: surroundings.appliance.clone(),
+            appliance: cluster_state.appliance.clone(),
             this_head: here,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             at_ms: now_ms(),
-            heads: surroundings.heads.clone(),
+            heads: cluster_state.heads.clone(),
             pools: pools.collect(),
-            links: surroundings.links.clone(),
-            safeguards: surroundings.safeguards.clone(),
+            links: cluster_state.links.clone(),
+            safeguards: cluster_state.safeguards.clone(),
             last_takeover: None,
             alerts: Vec::new(),
             operations: self.operations.list(),
         };
-        overview.alerts = alerts::of(&overview, &surroundings.problems);
+        overview.alerts = alerts::of(&overview, &cluster_state.problems);
         overview
     }
 
     /// Streams the events of a pool since the last sample.
-    fn tell_events(&self, looking: &mut Looking, pool: &PoolName, by: Option<&String>) {
+    fn send_events(&self, looking: &mut SamplerThread, pool: &PoolName, by: Option<&String>) {
         let known = looking.events.get(pool.as_str()).copied();
         let events: Option<Vec<Event>> = match by {
             None => {
@@ -353,7 +353,7 @@ pub fn alerts_now(backend: Arc<dyn Backend>) -> Vec<Alert> {
         .iter_mut()
         .filter(|pool| is_away(pool))
         .for_each(|pool| pool.state = "served".to_owned());
-    alerts::of(&overview, &seen.surroundings.problems)
+    alerts::of(&overview, &seen.cluster_state.problems)
 }
 
 /// The TCP ports among the listeners of a server.
@@ -373,7 +373,7 @@ fn listeners(status: &Status) -> Vec<Listener> {
 
 fn pool_overview(
     name: &str,
-    place: &PoolPlace,
+    place: &PoolLocation,
     by: Option<&String>,
     status: Option<&Status>,
 ) -> PoolOverview {
@@ -556,7 +556,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_listens_at_tcp_ports_and_elsewhere() {
+    fn listeners_include_tcp_ports_and_sockets() {
         let server = control::answer::ServerStatus {
             iscsi_portals: vec![
                 "10.77.1.100:3260,1".to_owned(),
@@ -582,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn a_protocol_that_nobody_here_knows_is_counted_like_the_others() {
+    fn unknown_protocol_is_counted() {
         let places = ["unix:/run/echo", "10.0.0.1:7,3"].map(str::to_owned);
         let listening = BTreeMap::from([("echo".to_owned(), places.to_vec())]);
         let status = serde_json::json!({
@@ -599,7 +599,7 @@ mod tests {
             panic!("one port");
         };
         assert_eq!((&listener.service[..], listener.port), ("echo", 7));
-        let overview = pool_overview("tank", &PoolPlace::default(), None, Some(&status));
+        let overview = pool_overview("tank", &PoolLocation::default(), None, Some(&status));
         assert_eq!(overview.session_count, 1);
     }
 
@@ -626,7 +626,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_began_anew_gives_no_negative_rates() {
+    fn restarted_server_has_no_negative_rates() {
         let before = Seen {
             statuses: status(100, 1000),
             at: Some(Instant::now()),
@@ -637,7 +637,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_had_no_time_to_export_was_taken_over_from() {
+    fn exit_without_export_counts_as_takeover() {
         let events = |kinds: &[&str]| -> Vec<Event> {
             let kinds = kinds.iter().zip(1..);
             kinds
@@ -664,7 +664,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_alone_are_no_change() {
+    fn clock_changes_alone_are_ignored() {
         let overview = |at_ms, uptime_s, state: &str| Overview {
             at_ms,
             pools: vec![PoolOverview {

@@ -18,7 +18,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::backend::Backend;
 use crate::caller::Link;
 use crate::certificate::{self, CERTIFICATE, Certificate};
-use crate::seats::{Seat, Seats};
+use crate::connection_slots::{ConnectionSlot, ConnectionSlots};
 use crate::{Api, Peers};
 
 /// Longest time for the head of a request, including the idle time before it.
@@ -69,7 +69,7 @@ pub enum ServeError {
 #[derive(Default)]
 pub(crate) struct Counts {
     /// Slots for connections.
-    pub(crate) seats: Seats,
+    pub(crate) connection_slots: ConnectionSlots,
     /// Open streams.
     pub(crate) streams: AtomicUsize,
     /// Connections that were dropped in favour of new ones before their clients were authenticated.
@@ -210,7 +210,7 @@ async fn accept(api: Arc<Api>, router: Router, listener: TcpListener) {
                 continue;
             }
         };
-        let (seat, another_gave_way) = api.limits.seats.take(peer.ip());
+        let (seat, another_gave_way) = api.limits.connection_slots.take(peer.ip());
         if another_gave_way {
             api.limits.refused.fetch_add(1, Ordering::Relaxed);
             tracing::debug!(%peer, "another connection was dropped in favour of this peer");
@@ -220,7 +220,7 @@ async fn accept(api: Arc<Api>, router: Router, listener: TcpListener) {
             let own = Arc::clone(&seat);
             tokio::select! {
                 () = converse(&api, router, stream, peer, own) => {}
-                () = seat.gives_way() => {}
+                () = seat.evicted() => {}
             }
         });
     }
@@ -231,7 +231,7 @@ async fn converse(
     router: Router,
     stream: TcpStream,
     peer: SocketAddr,
-    seat: Arc<Seat>,
+    seat: Arc<ConnectionSlot>,
 ) {
     let Ok(local) = stream.local_addr() else {
         return;
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_beyond_the_loopback_is_listened_on_before_it_is_safe() {
+    fn no_remote_listener_before_setup_is_complete() {
         let listen = addresses(&["0.0.0.0:7443", "[fd00::1]:7443", "127.0.0.2:80"]);
         let restricted: Vec<_> = wanted(&listen, false).into_iter().collect();
         assert!(restricted.iter().all(|address| address.ip().is_loopback()));

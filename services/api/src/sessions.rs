@@ -20,11 +20,11 @@ const SECRET_BYTES: usize = 32;
 
 /// The origin of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum RequestOrigin {
     /// A user's action.
-    ByAPerson,
+    User,
     /// An automatic request of an open page, or its stream.
-    ByAPage,
+    Page,
 }
 
 /// A session.
@@ -83,17 +83,17 @@ impl Sessions {
     }
 
     /// Returns the session of a cookie. It counts as used now, unless an open page sent the request automatically.
-    pub fn find(&self, secret: &str, asked: Asked) -> Option<Session> {
+    pub fn find(&self, secret: &str, asked: RequestOrigin) -> Option<Session> {
         self.find_at(secret, asked, Instant::now())
     }
 
-    fn find_at(&self, secret: &str, asked: Asked, now: Instant) -> Option<Session> {
+    fn find_at(&self, secret: &str, asked: RequestOrigin, now: Instant) -> Option<Session> {
         let mut sessions = self.lock();
         let session = sessions.get_mut(&fingerprint(secret))?;
         if session.has_ended(now) {
             return None;
         }
-        if asked == Asked::ByAPerson {
+        if asked == RequestOrigin::User {
             session.used = now;
         }
         Some(session.clone())
@@ -105,7 +105,7 @@ impl Sessions {
     }
 
     /// Removes all sessions of a user after a change of the password or a removal.
-    pub fn end_all_of(&self, user: &str) {
+    pub fn end_sessions_of(&self, user: &str) {
         self.lock().retain(|_, session| session.user != user);
     }
 }
@@ -124,54 +124,54 @@ mod tests {
 
     /// A page that is left open sends requests automatically.
     #[test]
-    fn a_session_that_only_pages_use_ends_and_one_that_a_person_uses_goes_on() {
+    fn idle_session_expires_despite_page_refresh() {
         let begun = Instant::now();
         let sessions = Sessions::default();
         let (left, _) = sessions.begin(&identity("anna")).expect("begun");
         let (used, _) = sessions.begin(&identity("otto")).expect("begun");
         for minutes in (0..=90).step_by(10) {
             let now = begun + Duration::from_secs(60 * minutes);
-            let is_left_open = sessions.find_at(&left, Asked::ByAPage, now).is_some();
+            let is_left_open = sessions.find_at(&left, RequestOrigin::Page, now).is_some();
             assert_eq!(is_left_open, minutes <= 60, "after {minutes} minutes");
-            assert!(sessions.find_at(&used, Asked::ByAPerson, now).is_some());
+            assert!(sessions.find_at(&used, RequestOrigin::User, now).is_some());
         }
     }
 
     #[test]
-    fn a_session_lives_until_it_is_ended() {
+    fn session_is_valid_until_logout() {
         let sessions = Sessions::default();
         let (secret, begun) = sessions.begin(&identity("anna")).expect("begun");
-        let found = sessions.find(&secret, Asked::ByAPerson).expect("found");
+        let found = sessions.find(&secret, RequestOrigin::User).expect("found");
         assert_eq!((found.user.as_str(), found.csrf), ("anna", begun.csrf));
-        assert!(sessions.find("another", Asked::ByAPerson).is_none());
+        assert!(sessions.find("another", RequestOrigin::User).is_none());
         sessions.end(&secret);
-        assert!(sessions.find(&secret, Asked::ByAPerson).is_none());
+        assert!(sessions.find(&secret, RequestOrigin::User).is_none());
     }
 
     #[test]
-    fn all_sessions_of_a_user_end_together_and_others_stay() {
+    fn sessions_of_one_user_are_ended_together() {
         let sessions = Sessions::default();
         let (one, _) = sessions.begin(&identity("anna")).expect("begun");
         let (two, _) = sessions.begin(&identity("anna")).expect("begun");
         let (other, _) = sessions.begin(&identity("bert")).expect("begun");
-        sessions.end_all_of("anna");
+        sessions.end_sessions_of("anna");
         assert!(
-            sessions.find(&one, Asked::ByAPerson).is_none()
-                && sessions.find(&two, Asked::ByAPerson).is_none()
+            sessions.find(&one, RequestOrigin::User).is_none()
+                && sessions.find(&two, RequestOrigin::User).is_none()
         );
-        assert!(sessions.find(&other, Asked::ByAPerson).is_some());
+        assert!(sessions.find(&other, RequestOrigin::User).is_some());
     }
 
     #[test]
-    fn one_session_too_many_ends_the_one_used_longest_ago() {
+    fn session_over_limit_evicts_least_recently_used() {
         let sessions = Sessions::default();
         let (first, _) = sessions.begin(&identity("anna")).expect("begun");
         let (second, _) = sessions.begin(&identity("anna")).expect("begun");
-        let _ = sessions.find(&first, Asked::ByAPerson);
+        let _ = sessions.find(&first, RequestOrigin::User);
         for _ in 2..=SESSIONS_MAX {
             sessions.begin(&identity("bert")).expect("begun");
         }
-        assert!(sessions.find(&second, Asked::ByAPerson).is_none());
+        assert!(sessions.find(&second, RequestOrigin::User).is_none());
         assert_eq!(sessions.lock().len(), SESSIONS_MAX);
     }
 }

@@ -15,7 +15,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use crate::Api;
 use crate::caller::{By, Caller, Link};
 use crate::sampler::Frame;
-use crate::sessions::Asked;
+use crate::sessions::RequestOrigin;
 
 /// Concurrent streams.
 const STREAMS_MAX: usize = 128;
@@ -29,17 +29,17 @@ const ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_secs(1);
 
 /// A slot of [`STREAMS_MAX`].
-struct Place(Arc<Api>);
+struct StreamSlot(Arc<Api>);
 
-impl Drop for Place {
+impl Drop for StreamSlot {
     fn drop(&mut self) {
         self.0.limits.streams.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-fn place(api: &Arc<Api>) -> Result<Place, Failure> {
+fn place(api: &Arc<Api>) -> Result<StreamSlot, Failure> {
     let streams: &AtomicUsize = &api.limits.streams;
-    let place = Place(Arc::clone(api));
+    let place = StreamSlot(Arc::clone(api));
     match streams.fetch_add(1, Ordering::Relaxed) < STREAMS_MAX {
         true => Ok(place),
         false => Err(
@@ -94,7 +94,7 @@ async fn feed(api: &Arc<Api>, caller: &Caller, sender: &Sender) {
                 Err(RecvError::Lagged(_)) => true,
                 Err(RecvError::Closed) => false,
             },
-            _ = rights.tick() => may_watch(api, caller),
+            _ = rights.tick() => may_subscribe(api, caller),
             () = sender.closed() => false,
         };
     }
@@ -111,9 +111,9 @@ async fn send(sender: &Sender, event: Event) -> bool {
 }
 
 /// Whether the watcher's authentication is still valid.
-fn may_watch(api: &Api, caller: &Caller) -> bool {
+fn may_subscribe(api: &Api, caller: &Caller) -> bool {
     match &caller.by {
-        By::Session(cookie) => api.session_of(cookie, Asked::ByAPage).is_some(),
+        By::Session(cookie) => api.session_of(cookie, RequestOrigin::Page).is_some(),
         By::Token(id) => api.accounts.is_token_valid(id),
         By::Head => true,
     }

@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use control::answer::Status;
 use serde::Deserialize;
-use takeover::timeline::{Step as Mark, Told, account};
+use takeover::timeline::{Step as Mark, TimedStep, account};
 
 use crate::Api;
 use crate::backend::Backend;
@@ -21,13 +21,13 @@ use crate::view::{HeadView, Step, Takeover};
 /// Interval between two reads of the logs while steps may still appear.
 const READ_INTERVAL: Duration = Duration::from_secs(3);
 /// Time after which no step of a takeover appears any more, in milliseconds.
-const SETTLED_AFTER_MS: u64 = 60_000;
+const COMPLETE_AFTER_MS: u64 = 60_000;
 
 /// The known takeovers, by pool.
 #[derive(Default)]
-pub(crate) struct Takeovers(BTreeMap<String, Known>);
+pub(crate) struct Takeovers(BTreeMap<String, KnownTakeover>);
 
-struct Known {
+struct KnownTakeover {
     /// The time at which the server imported the pool, in its own report.
     imported_ms: u64,
     found: Option<Takeover>,
@@ -36,16 +36,16 @@ struct Known {
 }
 
 /// The sources of logs.
-pub(crate) struct Places<'a> {
+pub(crate) struct LogSources<'a> {
     pub backend: &'a dyn Backend,
     pub peers: Option<&'a Peers>,
     pub heads: &'a [HeadView],
 }
 
-impl Places<'_> {
+impl LogSources<'_> {
     /// The steps of `pool` from all responding heads.
-    fn told(&self, pool: &str) -> Vec<Told> {
-        let mut told = self.backend.takeover_steps(pool);
+    fn reported(&self, pool: &str) -> Vec<TimedStep> {
+        let mut reported = self.backend.takeover_steps(pool);
         let others = self
             .heads
             .iter()
@@ -54,9 +54,9 @@ impl Places<'_> {
             let theirs = self
                 .peers
                 .and_then(|peers| peers.takeover_steps(&head.name, pool));
-            told.extend(theirs.unwrap_or_default());
+            reported.extend(theirs.unwrap_or_default());
         }
-        told
+        reported
     }
 }
 
@@ -66,14 +66,15 @@ impl Takeovers {
         &mut self,
         taken: Takeover,
         status: Option<&Arc<Status>>,
-        places: &Places<'_>,
+        places: &LogSources<'_>,
         now_ms: u64,
     ) -> Takeover {
         let known = self.0.get(&taken.pool);
         let known = known.filter(|known| known.imported_ms == taken.at_ms);
-        let is_due = |known: &Known| !known.is_settled && known.read_at.elapsed() >= READ_INTERVAL;
+        let is_due =
+            |known: &KnownTakeover| !known.is_settled && known.read_at.elapsed() >= READ_INTERVAL;
         if known.is_none_or(is_due) {
-            let found = account(places.told(&taken.pool), &taken.to, taken.at_ms);
+            let found = account(places.reported(&taken.pool), &taken.to, taken.at_ms);
             let found = found.map(|account| Takeover {
                 kind: account.kind.name().to_owned(),
                 from: account.from,
@@ -89,11 +90,11 @@ impl Takeovers {
                     .collect(),
                 ..taken.clone()
             });
-            let known = Known {
+            let known = KnownTakeover {
                 imported_ms: taken.at_ms,
                 found,
                 read_at: Instant::now(),
-                is_settled: now_ms.saturating_sub(taken.at_ms) > SETTLED_AFTER_MS,
+                is_settled: now_ms.saturating_sub(taken.at_ms) > COMPLETE_AFTER_MS,
             };
             self.0.insert(taken.pool.clone(), known);
         }
@@ -147,7 +148,7 @@ pub(crate) async fn steps(
     let backend = Arc::clone(&api.backend);
     let read = tokio::task::spawn_blocking(move || backend.takeover_steps(&about.pool));
     match read.await {
-        Ok(told) => axum::Json(told).into_response(),
+        Ok(reported) => axum::Json(reported).into_response(),
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }
@@ -159,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_read_is_placed_by_when_the_server_listened() {
+    fn first_read_is_dated_by_listen_time() {
         let step = |name: &str, after_ms| Step {
             name: name.to_owned(),
             after_ms,
@@ -176,8 +177,8 @@ mod tests {
             }),
             ..Status::default()
         };
-        let told = with_first_io(takeover.clone(), Some(&Arc::new(status)));
-        assert_eq!(told.steps[1], step("first I/O", 720));
+        let reported = with_first_io(takeover.clone(), Some(&Arc::new(status)));
+        assert_eq!(reported.steps[1], step("first I/O", 720));
         assert_eq!(with_first_io(takeover.clone(), None), takeover);
     }
 }

@@ -15,12 +15,12 @@ use http_body_util::BodyExt;
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use serde_json::{Value, json};
-use takeover::timeline::Told;
+use takeover::timeline::TimedStep;
 use units::{HeadName, PoolName};
 
 use crate::backend::{
-    ApplianceInput, ApplianceVerb, Backend, DrillInput, HostLosses, InterfaceCounters, Listener,
-    PeerLosses, Progress, Surroundings,
+    ApplianceInput, ApplianceVerb, Backend, ClusterState, DrillInput, HostLosses,
+    InterfaceCounters, Listener, PeerLosses, Progress,
 };
 use crate::caller::{CSRF_HEADER, Link};
 use crate::view::{ApplianceFile, DiskView, DrillView, Said, Sensor};
@@ -30,7 +30,7 @@ pub(crate) const PASSWORD: &str = "three short words";
 
 /// Records its requests.
 #[derive(Default)]
-pub(crate) struct Machine {
+pub(crate) struct TestBackend {
     pub(crate) asked: Mutex<Vec<Request>>,
     pub(crate) created: Mutex<Vec<PoolCreate>>,
     /// The states of its servers.
@@ -49,7 +49,7 @@ fn done() -> Result<Answer, Failure> {
     Ok(Done::changed("done"))
 }
 
-impl Backend for Machine {
+impl Backend for TestBackend {
     fn head(&self) -> String {
         "here".to_owned()
     }
@@ -61,7 +61,12 @@ impl Backend for Machine {
     fn left(&self) -> Vec<PoolName> {
         self.left.lock().expect("no holder panics").clone()
     }
-    fn ask(&self, _: &PoolName, request: Request, _: Progress<'_>) -> Result<Answer, Failure> {
+    fn send_request(
+        &self,
+        _: &PoolName,
+        request: Request,
+        _: Progress<'_>,
+    ) -> Result<Answer, Failure> {
         if let Request::Volume(_) = request {
             self.waiting.fetch_add(1, Ordering::AcqRel);
             drop(self.hangs.lock().expect("no holder panics"));
@@ -96,10 +101,10 @@ impl Backend for Machine {
         self.keys_looked.fetch_add(keys.len(), Ordering::AcqRel);
         Some(Vec::new())
     }
-    fn surroundings(&self) -> Surroundings {
-        Surroundings::default()
+    fn cluster_state(&self) -> ClusterState {
+        ClusterState::default()
     }
-    fn takeover_steps(&self, _: &str) -> Vec<Told> {
+    fn takeover_steps(&self, _: &str) -> Vec<TimedStep> {
         Vec::new()
     }
     fn appliance(&self, _: bool) -> Result<ApplianceFile, Failure> {
@@ -149,7 +154,7 @@ impl Backend for Machine {
 /// The authentication of a request.
 #[derive(Clone)]
 pub(crate) enum As {
-    Nobody,
+    Anonymous,
     Token(String),
     /// A cookie with its CSRF value.
     Session(String, String),
@@ -160,7 +165,7 @@ pub(crate) enum As {
 /// A head with users `admin`, `operator` and `read-only`.
 pub(crate) struct Head {
     pub(crate) api: Arc<Api>,
-    pub(crate) machine: Arc<Machine>,
+    pub(crate) machine: Arc<TestBackend>,
     _folder: tempfile::TempDir,
     router: Router,
     runtime: tokio::runtime::Runtime,
@@ -174,7 +179,7 @@ impl Head {
             .build()
             .expect("a runtime");
         let folder = tempfile::tempdir().expect("a folder");
-        let machine = Arc::new(Machine::default());
+        let machine = Arc::new(TestBackend::default());
         let commands = folder.path().join("audit.log");
         let peers = runtime.block_on(async { Peers::new(None) });
         let api = Api::new(
@@ -205,7 +210,7 @@ impl Head {
     /// A session of `user`, if the password is correct.
     pub(crate) fn log_in(&self, user: &str, password: &str) -> Result<As, StatusCode> {
         let login = json!({"user": user, "password": password}).to_string();
-        let response = self.send(&As::Nobody, "POST", "/login", login);
+        let response = self.send(&As::Anonymous, "POST", "/login", login);
         let cookie = response.headers().get(header::SET_COOKIE);
         let cookie = cookie.and_then(|cookie| cookie.to_str().ok());
         let cookie = cookie.and_then(|cookie| cookie.split([';', '=']).nth(1));
@@ -226,7 +231,7 @@ impl Head {
             .header(header::HOST, "localhost")
             .header(header::CONTENT_TYPE, "application/json");
         let request = match who {
-            As::Nobody | As::Head => request,
+            As::Anonymous | As::Head => request,
             As::Token(token) => request.header(header::AUTHORIZATION, format!("Bearer {token}")),
             As::Session(cookie, csrf) => request
                 .header(
@@ -267,7 +272,13 @@ impl Head {
     }
 
     /// Sends a request; returns the status and the document of the response.
-    pub(crate) fn ask(&self, who: &As, method: &str, path: &str, body: Value) -> (u16, Value) {
+    pub(crate) fn send_request(
+        &self,
+        who: &As,
+        method: &str,
+        path: &str,
+        body: Value,
+    ) -> (u16, Value) {
         let body = match body {
             Value::Null => String::new(),
             body => body.to_string(),

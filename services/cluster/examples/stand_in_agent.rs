@@ -9,14 +9,14 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use cluster::agent::{ClusterView, PoolProgram, Remains, Surroundings, run};
-use cluster::machine::Local;
+use cluster::agent::{AgentEnvironment, ClusterView, PoolBackend, Remains, run};
+use cluster::host::Local;
 use cluster::process::{Invocation, run as run_program};
 use takeover::{Grant, Label, Peer, Server};
 use units::PoolName;
 
 /// Polling interval of the server's exit.
-const LOOK_INTERVAL: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 struct StandIn {
     folder: PathBuf,
@@ -41,7 +41,7 @@ echo serving
 while :; do sleep 0.02; done
 "#;
 
-impl PoolProgram for StandIn {
+impl PoolBackend for StandIn {
     fn status(&self, _: &PoolName, _: Duration) -> Option<Server> {
         let pid = std::fs::read_to_string(self.folder.join("pid")).ok()?;
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).ok()?;
@@ -62,7 +62,7 @@ impl PoolProgram for StandIn {
             if Instant::now() >= deadline {
                 return Err("it does not let go".to_owned());
             }
-            std::thread::sleep(LOOK_INTERVAL);
+            std::thread::sleep(POLL_INTERVAL);
         }
         Ok(())
     }
@@ -126,7 +126,7 @@ fn main() -> ExitCode {
         folder: PathBuf::from(variable("STAND_IN_DIR")),
         mode: variable("STAND_IN_MODE"),
     };
-    let around = Surroundings {
+    let around = AgentEnvironment {
         program: &stand_in,
         cluster: &stand_in,
         machine: &Local::default(),

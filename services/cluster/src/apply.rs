@@ -12,8 +12,8 @@ use control::failure::chain;
 use units::HeadName;
 
 use crate::cib::{CibError, configure, stop};
+use crate::host::{Host, HostError, Hosts, must, read_file, write_file};
 use crate::leg_wait::{LegWait, LegsMissing, Wanted};
-use crate::machine::{Machine, MachineError, Machines, must, read_file, write_file};
 use crate::observe::{pacemaker_runs, witness};
 use crate::process::Invocation;
 
@@ -38,7 +38,7 @@ pub enum ApplyError {
     Obstacle(String),
     /// There is no connection to this head.
     #[error("{0} cannot be reached")]
-    NoWay(HeadName),
+    NoConnection(HeadName),
     /// A change failed.
     #[error("{change}")]
     Change {
@@ -46,14 +46,14 @@ pub enum ApplyError {
         change: String,
         /// The cause.
         #[source]
-        source: MachineError,
+        source: HostError,
     },
     /// No random bytes for a secret.
     #[error("make a secret: {0}")]
     Secret(getrandom::Error),
     /// The secret of the source head is missing.
     #[error("the secret of {0} is gone; plan again")]
-    SecretGone(HeadName),
+    SecretMissing(HeadName),
     /// Pacemaker was started and does not respond.
     #[error("Pacemaker did not respond on any head within {0} s; see its log")]
     PacemakerSilent(u64),
@@ -105,7 +105,7 @@ fn left_out(skipped: &[String]) -> String {
 /// A change failed. After a failed change of a pool's record, the changes that do not depend on it are made
 /// nevertheless. After any other failure no more changes are made.
 pub fn apply(
-    machines: &Machines,
+    machines: &Hosts,
     plan: &Plan,
     progress: &mut dyn FnMut(&Change),
 ) -> Result<(), ApplyError> {
@@ -196,7 +196,7 @@ fn in_short(change: &Change) -> String {
 
 /// The shared state of one run.
 struct Run<'a> {
-    machines: &'a Machines,
+    machines: &'a Hosts,
     /// One secret for all heads that get a new one.
     new_secret: Option<Vec<u8>>,
     /// The same for the heads' own key.
@@ -212,25 +212,25 @@ impl Run<'_> {
         match change {
             Change::WriteAuthkey { head, source } => {
                 let new = &mut self.new_secret;
-                let secret = one_secret(machines, source, AUTHKEY_PATH, new, || {
-                    make_secret(AUTHKEY_BYTES)
+                let secret = secret_or_new(machines, source, AUTHKEY_PATH, new, || {
+                    create_secret(AUTHKEY_BYTES)
                 })?;
                 write_secret(on(machines, head)?, AUTHKEY_PATH, &secret)
                     .map_err(|source| failed(change, source))
             }
             Change::WritePeerKey { head, source } => {
                 let new = &mut self.new_peer_key;
-                let make = || make_secret(PEER_KEY_BYTES);
-                let key = one_secret(machines, source, PEER_KEY_PATH, new, make)?;
+                let make = || create_secret(PEER_KEY_BYTES);
+                let key = secret_or_new(machines, source, PEER_KEY_PATH, new, make)?;
                 write_secret(on(machines, head)?, PEER_KEY_PATH, &key)
                     .map_err(|source| failed(change, source))
             }
             Change::ConfigurePacemaker { cib, .. } => {
-                configure(answering(machines)?, cib).map_err(ApplyError::Configure)?;
+                configure(responding(machines)?, cib).map_err(ApplyError::Configure)?;
                 Ok(())
             }
             Change::StopResources { resources } => {
-                stop(answering(machines)?, resources).map_err(ApplyError::Stop)
+                stop(responding(machines)?, resources).map_err(ApplyError::Stop)
             }
             Change::AwaitLegs {
                 head,
@@ -271,46 +271,46 @@ impl Run<'_> {
 
     fn simple(&self, change: &Change) -> Result<(), ApplyError> {
         perform(self.machines, change).map_err(|error| match error {
-            Performing::NoWay(head) => ApplyError::NoWay(head),
+            Performing::NoConnection(head) => ApplyError::NoConnection(head),
             Performing::Failed(source) => failed(change, source),
         })
     }
 }
 
 /// Marks durably that a file of Corosync is written and not reloaded.
-fn mark(machine: &dyn Machine) -> Result<(), MachineError> {
+fn mark(machine: &dyn Host) -> Result<(), HostError> {
     write_file(machine, Path::new(COROSYNC_UNREAD_PATH), b"", 0o644)
 }
 
-fn unmark(machine: &dyn Machine) -> Result<(), MachineError> {
+fn unmark(machine: &dyn Host) -> Result<(), HostError> {
     let arguments = ["-c", "rm -f \"$1\"", "unmark", COROSYNC_UNREAD_PATH];
     must(machine, &Invocation::new("sh", &arguments)).map(drop)
 }
 
-fn failed(change: &Change, source: MachineError) -> ApplyError {
+fn failed(change: &Change, source: HostError) -> ApplyError {
     ApplyError::Change {
         change: in_short(change),
         source,
     }
 }
 
-fn on<'a>(machines: &'a Machines, head: &HeadName) -> Result<&'a dyn Machine, ApplyError> {
+fn on<'a>(machines: &'a Hosts, head: &HeadName) -> Result<&'a dyn Host, ApplyError> {
     match machines.get(head) {
         Some(machine) => Ok(machine.as_ref()),
-        None => Err(ApplyError::NoWay(head.clone())),
+        None => Err(ApplyError::NoConnection(head.clone())),
     }
 }
 
 enum Performing {
-    NoWay(HeadName),
-    Failed(MachineError),
+    NoConnection(HeadName),
+    Failed(HostError),
 }
 
 /// A change that is one command on one head.
-fn perform(machines: &Machines, change: &Change) -> Result<(), Performing> {
+fn perform(machines: &Hosts, change: &Change) -> Result<(), Performing> {
     let reach = |head: &HeadName| match machines.get(head) {
         Some(machine) => Ok(machine.as_ref()),
-        None => Err(Performing::NoWay(head.clone())),
+        None => Err(Performing::NoConnection(head.clone())),
     };
     let unit = |head: &HeadName, verb: &str, unit: &str| {
         let invocation = Invocation::new("systemctl", &[verb, "--now", unit]);
@@ -411,8 +411,8 @@ fn perform(machines: &Machines, change: &Change) -> Result<(), Performing> {
 }
 
 /// The secret of a head, or the new one of this run.
-fn one_secret(
-    machines: &Machines,
+fn secret_or_new(
+    machines: &Hosts,
     source: &AuthkeySource,
     path: &str,
     new: &mut Option<Vec<u8>>,
@@ -425,10 +425,10 @@ fn one_secret(
     }
 }
 
-fn secret_of(machines: &Machines, holder: &HeadName, path: &str) -> Result<Vec<u8>, ApplyError> {
+fn secret_of(machines: &Hosts, holder: &HeadName, path: &str) -> Result<Vec<u8>, ApplyError> {
     match read_file(on(machines, holder)?, Path::new(path)) {
         Ok(Some((secret, _))) => Ok(secret),
-        Ok(None) => Err(ApplyError::SecretGone(holder.clone())),
+        Ok(None) => Err(ApplyError::SecretMissing(holder.clone())),
         Err(source) => Err(ApplyError::Change {
             change: format!("{holder}: read its secret"),
             source,
@@ -436,22 +436,18 @@ fn secret_of(machines: &Machines, holder: &HeadName, path: &str) -> Result<Vec<u
     }
 }
 
-pub(crate) fn write_secret(
-    machine: &dyn Machine,
-    path: &str,
-    secret: &[u8],
-) -> Result<(), MachineError> {
+pub(crate) fn write_secret(machine: &dyn Host, path: &str, secret: &[u8]) -> Result<(), HostError> {
     write_file(machine, Path::new(path), secret, SECRET_MODE)
 }
 
-pub(crate) fn make_secret(bytes: usize) -> Result<Vec<u8>, ApplyError> {
+pub(crate) fn create_secret(bytes: usize) -> Result<Vec<u8>, ApplyError> {
     let mut secret = vec![0; bytes];
     getrandom::fill(&mut secret).map_err(ApplyError::Secret)?;
     Ok(secret)
 }
 
 /// Blocks until the witness responds to a head.
-fn await_witness(machines: &Machines, head: &HeadName, change: &Change) -> Result<(), ApplyError> {
+fn await_witness(machines: &Hosts, head: &HeadName, change: &Change) -> Result<(), ApplyError> {
     let machine = on(machines, head)?;
     let deadline = Instant::now() + WITNESS_TIME_LIMIT;
     loop {
@@ -467,7 +463,7 @@ fn await_witness(machines: &Machines, head: &HeadName, change: &Change) -> Resul
 }
 
 /// A head on which Pacemaker responds; blocks if all were just started.
-fn answering(machines: &Machines) -> Result<&dyn Machine, ApplyError> {
+fn responding(machines: &Hosts) -> Result<&dyn Host, ApplyError> {
     let deadline = Instant::now() + PACEMAKER_TIME_LIMIT;
     loop {
         if let Some(machine) = machines.values().find(|one| pacemaker_runs(one.as_ref())) {

@@ -86,7 +86,7 @@ pub struct CheckArgs {
     pub file: PathBuf,
     /// The connections to the heads.
     #[command(flatten)]
-    pub ways: Ways,
+    pub ways: Transports,
 }
 
 /// `appliance plan`
@@ -97,7 +97,7 @@ pub struct ChangeArgs {
     pub file: PathBuf,
     /// The connections to the heads.
     #[command(flatten)]
-    pub ways: Ways,
+    pub ways: Transports,
     /// The bulkhead binary on every head [default: the path of this one]
     #[arg(long, value_name = "PATH")]
     pub program: Option<PathBuf>,
@@ -126,7 +126,7 @@ pub struct ApplyArgs {
 
 /// The connections to the heads.
 #[derive(Clone, Debug, Default, Args)]
-pub struct Ways {
+pub struct Transports {
     /// Reach the other heads by ssh, as root at their own addresses, with a key that needs no passphrase
     #[arg(long)]
     pub ssh: bool,
@@ -142,12 +142,12 @@ pub struct Reach {
     /// The head.
     pub head: HeadName,
     /// The way.
-    pub way: Way,
+    pub way: Transport,
 }
 
 /// A way to a head.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Transport {
     /// ssh to there.
     Ssh(String),
     /// Words before the command.
@@ -164,10 +164,10 @@ impl FromStr for Reach {
         let way = match way.split_once(':') {
             // ssh must not parse it as an option.
             Some(("ssh", place)) if !place.is_empty() && !place.starts_with('-') => {
-                Way::Ssh(place.to_owned())
+                Transport::Ssh(place.to_owned())
             }
             Some(("run", words)) if !words.trim().is_empty() => {
-                Way::Run(words.split_whitespace().map(str::to_owned).collect())
+                Transport::Run(words.split_whitespace().map(str::to_owned).collect())
             }
             _ => return Err(FORM.to_owned()),
         };
@@ -180,13 +180,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ways_to_heads_are_read() {
+    fn head_addresses_are_parsed() {
         let reach: Reach = "left=ssh:root@10.0.0.1".parse().expect("a way");
-        assert_eq!(reach.way, Way::Ssh("root@10.0.0.1".to_owned()));
+        assert_eq!(reach.way, Transport::Ssh("root@10.0.0.1".to_owned()));
         let reach: Reach = "left=run:nsenter -t 7 -a".parse().expect("a way");
         assert_eq!(
             reach.way,
-            Way::Run(["nsenter", "-t", "7", "-a"].map(str::to_owned).to_vec())
+            Transport::Run(["nsenter", "-t", "7", "-a"].map(str::to_owned).to_vec())
         );
         for bad in [
             "left",

@@ -10,7 +10,7 @@ use appliance::plan::{CibChange, cib_changes, merged, stopped};
 use appliance::render::Cib;
 use appliance::xml::{Element, XmlError};
 
-use crate::machine::{Machine, MachineError, must};
+use crate::host::{Host, HostError, must};
 use crate::process::Invocation;
 
 /// How often a patch is rebuilt when other clients change the configuration concurrently.
@@ -29,7 +29,7 @@ const SETTLE_TIME_LIMIT: Duration = Duration::from_secs(60);
 pub enum CibError {
     /// A tool failed.
     #[error(transparent)]
-    Tool(#[from] MachineError),
+    Tool(#[from] HostError),
     /// The configuration cannot be parsed.
     #[error("parse the cluster's configuration")]
     Xml(#[from] XmlError),
@@ -38,7 +38,7 @@ pub enum CibError {
     Runs(String),
     /// Every attempt met a newer configuration.
     #[error("the configuration changed {ATTEMPTS_MAX} times while it was being changed; try again")]
-    Contended(#[source] MachineError),
+    Contended(#[source] HostError),
 }
 
 /// The whole CIB of the running cluster.
@@ -46,7 +46,7 @@ pub enum CibError {
 /// # Errors
 ///
 /// The cluster does not respond, or its response cannot be parsed.
-pub fn read_cib(machine: &dyn Machine) -> Result<Element, CibError> {
+pub fn read_cib(machine: &dyn Host) -> Result<Element, CibError> {
     let query = Invocation::new("cibadmin", &["--query"]).within(TIME_LIMIT);
     let output = must(machine, &query)?;
     Ok(Element::parse(&output.text())?)
@@ -57,7 +57,7 @@ pub fn read_cib(machine: &dyn Machine) -> Result<Element, CibError> {
 /// # Errors
 ///
 /// The cluster does not respond or refuses the change.
-pub fn configure(machine: &dyn Machine, desired: &Cib) -> Result<Vec<CibChange>, CibError> {
+pub fn configure(machine: &dyn Host, desired: &Cib) -> Result<Vec<CibChange>, CibError> {
     change(machine, &|before| merged(before, desired))
 }
 
@@ -66,7 +66,7 @@ pub fn configure(machine: &dyn Machine, desired: &Cib) -> Result<Vec<CibChange>,
 /// # Errors
 ///
 /// The cluster does not respond, refuses the change, or does not stop them in time.
-pub fn stop(machine: &dyn Machine, ids: &BTreeSet<String>) -> Result<(), CibError> {
+pub fn stop(machine: &dyn Host, ids: &BTreeSet<String>) -> Result<(), CibError> {
     change(machine, &|before| stopped(before, ids))?;
     // A resource that is about to start does not run yet. Unrelated actions of the cluster may stay pending.
     let wait_s = SETTLE_TIME_LIMIT.as_secs().to_string();
@@ -88,7 +88,7 @@ pub fn stop(machine: &dyn Machine, ids: &BTreeSet<String>) -> Result<(), CibErro
 }
 
 /// The resources that run, or that failed and may run.
-fn running(machine: &dyn Machine, ids: &BTreeSet<String>) -> Result<Vec<String>, CibError> {
+fn running(machine: &dyn Host, ids: &BTreeSet<String>) -> Result<Vec<String>, CibError> {
     let look = Invocation::new("crm_mon", &["--output-as", "xml"]).within(TIME_LIMIT);
     let seen = Element::parse(&must(machine, &look)?.text())?;
     let resources = seen.child("resources");
@@ -100,7 +100,7 @@ fn running(machine: &dyn Machine, ids: &BTreeSet<String>) -> Result<Vec<String>,
 }
 
 fn change(
-    machine: &dyn Machine,
+    machine: &dyn Host,
     make: &dyn Fn(&Element) -> Element,
 ) -> Result<Vec<CibChange>, CibError> {
     let mut attempt = 0;
@@ -139,7 +139,7 @@ const PATCH_SCRIPT: &str = "set -e; umask 077; folder=$(mktemp -d); trap 'rm -rf
     crm_diff --original \"$folder/before\" --new \"$folder/after\" >\"$folder/patch\" || code=$?; \
     [ \"$code\" -le 1 ]; cibadmin --patch --xml-file \"$folder/patch\"";
 
-fn patch(machine: &dyn Machine, before: &Element, after: &Element) -> Result<(), MachineError> {
+fn patch(machine: &dyn Host, before: &Element, after: &Element) -> Result<(), HostError> {
     let (before, after) = (before.to_string(), after.to_string());
     let length = before.len().to_string();
     let invocation = Invocation::new("sh", &["-c", PATCH_SCRIPT, "patch", &length])
@@ -152,6 +152,6 @@ fn patch(machine: &dyn Machine, before: &Element, after: &Element) -> Result<(),
 /// at all.
 const CODES_OUTDATED: [i32; 2] = [103, 65];
 
-fn is_outdated(error: &MachineError) -> bool {
-    matches!(error, MachineError::Failed { code, .. } if CODES_OUTDATED.contains(code))
+fn is_outdated(error: &HostError) -> bool {
+    matches!(error, HostError::Failed { code, .. } if CODES_OUTDATED.contains(code))
 }

@@ -19,9 +19,9 @@ use rendering::Printer;
 use serde_json::json;
 use units::HeadName;
 
-use crate::arguments::{ApplianceCommand, ApplyArgs, ChangeArgs, CheckArgs, Way, Ways};
-use crate::machine::{Local, Lock, LockError, Machine, Machines, Ssh};
-use crate::{Depth, MachineError, answers, appliance_file, rotate};
+use crate::arguments::{ApplianceCommand, ApplyArgs, ChangeArgs, CheckArgs, Transport, Transports};
+use crate::host::{Host, Hosts, Local, Lock, LockError, Ssh};
+use crate::{Depth, HostError, appliance_file, rotate, safeguard_queries};
 
 /// The findings include warnings.
 const EXIT_WARNINGS: u8 = 11;
@@ -55,7 +55,7 @@ pub fn run(
 }
 
 /// Whether a head responded.
-enum Asked {
+enum HeadResponse {
     /// It responded.
     Yes(Box<HeadFacts>),
     /// It was not queried or did not respond, with the reason.
@@ -63,22 +63,22 @@ enum Asked {
 }
 
 /// The results, by head.
-type Answers = BTreeMap<HeadName, Asked>;
+type HeadResponses = BTreeMap<HeadName, HeadResponse>;
 
 /// Connections to all heads that can be reached, and the reason for each of the rest.
-fn machines(appliance: &Appliance, ways: &Ways) -> (Machines, BTreeMap<HeadName, String>) {
+fn machines(appliance: &Appliance, ways: &Transports) -> (Hosts, BTreeMap<HeadName, String>) {
     let own_name = units::host_name();
-    let mut machines = Machines::new();
+    let mut machines = Hosts::new();
     let mut unreachable = BTreeMap::new();
     for name in appliance.heads.keys() {
         let told = ways.reach.iter().rev().find(|one| one.head == *name);
         let addresses = appliance.addresses_of(name);
         let address = addresses.first().filter(|_| ways.ssh);
-        let machine: Box<dyn Machine> = match (told.map(|one| &one.way), address) {
-            (Some(Way::Ssh(destination)), _) => Box::new(Ssh {
+        let machine: Box<dyn Host> = match (told.map(|one| &one.way), address) {
+            (Some(Transport::Ssh(destination)), _) => Box::new(Ssh {
                 destination: destination.clone(),
             }),
-            (Some(Way::Run(words)), _) => Box::new(Local {
+            (Some(Transport::Run(words)), _) => Box::new(Local {
                 prefix: words.clone(),
             }),
             (None, _) if own_name == name.as_str() => Box::new(Local::default()),
@@ -97,11 +97,11 @@ fn machines(appliance: &Appliance, ways: &Ways) -> (Machines, BTreeMap<HeadName,
 }
 
 /// Queries all heads concurrently.
-fn ask(appliance: &Appliance, ways: &Ways, depth: Depth) -> Answers {
+fn query_heads(appliance: &Appliance, ways: &Transports, depth: Depth) -> HeadResponses {
     let (machines, unreachable) = machines(appliance, ways);
-    let mut answers: Answers = unreachable
+    let mut answers: HeadResponses = unreachable
         .into_iter()
-        .map(|(name, why)| (name, Asked::No(why)))
+        .map(|(name, why)| (name, HeadResponse::No(why)))
         .collect();
     std::thread::scope(|scope| {
         let asking: Vec<_> = machines
@@ -110,28 +110,33 @@ fn ask(appliance: &Appliance, ways: &Ways, depth: Depth) -> Answers {
                 let asks = || {
                     let mut facts = crate::gather(machine.as_ref(), appliance, depth)?;
                     if depth == Depth::Measured {
-                        answers::ask(machine.as_ref(), appliance, name, &mut facts);
+                        safeguard_queries::query_safeguards(
+                            machine.as_ref(),
+                            appliance,
+                            name,
+                            &mut facts,
+                        );
                     }
-                    Ok::<_, MachineError>(facts)
+                    Ok::<_, HostError>(facts)
                 };
                 (name, scope.spawn(asks))
             })
             .collect();
         for (name, asking) in asking {
             let answer = match asking.join() {
-                Ok(Ok(facts)) => Asked::Yes(Box::new(facts)),
-                Ok(Err(error)) => Asked::No(chain(&error)),
+                Ok(Ok(facts)) => HeadResponse::Yes(Box::new(facts)),
+                Ok(Err(error)) => HeadResponse::No(chain(&error)),
                 Err(panic) => std::panic::resume_unwind(panic),
             };
             answers.insert(name.clone(), answer);
         }
     });
-    ask_for_keys(&machines, &mut answers);
+    query_keys(&machines, &mut answers);
     answers
 }
 
 /// Queries all heads for the key files that any of them names. A head that does not respond is not checked for them.
-fn ask_for_keys(machines: &Machines, answers: &mut Answers) {
+fn query_keys(machines: &Hosts, answers: &mut HeadResponses) {
     let facts = facts(answers);
     let pools = facts.pools.values();
     let files: BTreeSet<PathBuf> = pools.flat_map(|pool| pool.key_files.clone()).collect();
@@ -139,16 +144,16 @@ fn ask_for_keys(machines: &Machines, answers: &mut Answers) {
         return;
     }
     for (name, asked) in answers {
-        if let (Asked::Yes(known), Some(machine)) = (asked, machines.get(name)) {
+        if let (HeadResponse::Yes(known), Some(machine)) = (asked, machines.get(name)) {
             known.key_files_missing = crate::missing_files(machine.as_ref(), &files).ok();
         }
     }
 }
 
-fn facts(answers: &Answers) -> Facts {
+fn facts(answers: &HeadResponses) -> Facts {
     let heads = answers.iter().filter_map(|(name, asked)| match asked {
-        Asked::Yes(facts) => Some((name.clone(), facts.as_ref().clone())),
-        Asked::No(_) => None,
+        HeadResponse::Yes(facts) => Some((name.clone(), facts.as_ref().clone())),
+        HeadResponse::No(_) => None,
     });
     let heads: BTreeMap<_, _> = heads.collect();
     let mut facts = Facts::default();
@@ -190,16 +195,16 @@ fn check(args: &CheckArgs, out: Printer) -> Result<ExitCode, Failure> {
     let (findings, answers) = match appliance::parse(&text) {
         Ok(parsed) => {
             refuse_unknown_heads(&parsed.appliance, &args.ways)?;
-            let answers = ask(&parsed.appliance, &args.ways, Depth::Measured);
+            let answers = query_heads(&parsed.appliance, &args.ways, Depth::Measured);
             (appliance::check(&parsed, &facts(&answers)), answers)
         }
-        Err(finding) => (vec![*finding], Answers::new()),
+        Err(finding) => (vec![*finding], HeadResponses::new()),
     };
     report(&args.file, &findings, &answers, out)
 }
 
 /// A connection for a head that is not in the file is a typing error.
-fn refuse_unknown_heads(appliance: &Appliance, ways: &Ways) -> Result<(), Failure> {
+fn refuse_unknown_heads(appliance: &Appliance, ways: &Transports) -> Result<(), Failure> {
     let is_unknown = |head: &&HeadName| !appliance.heads.contains_key(*head);
     match ways.reach.iter().map(|one| &one.head).find(is_unknown) {
         Some(head) => Err(Failure::usage(format!(
@@ -213,13 +218,13 @@ fn refuse_unknown_heads(appliance: &Appliance, ways: &Ways) -> Result<(), Failur
 fn report(
     path: &Path,
     findings: &[Finding],
-    answers: &Answers,
+    answers: &HeadResponses,
     out: Printer,
 ) -> Result<ExitCode, Failure> {
     let heads = answers.iter().map(|(name, asked)| {
         let (why, unknown) = match asked {
-            Asked::Yes(facts) => (None, Some(unknown(facts))),
-            Asked::No(why) => (Some(why.clone()), None),
+            HeadResponse::Yes(facts) => (None, Some(unknown(facts))),
+            HeadResponse::No(why) => (Some(why.clone()), None),
         };
         let asked = unknown.is_some();
         let asked = HeadAsked {
@@ -281,7 +286,7 @@ fn shown(report: &CheckReport) -> String {
 
 /// The input of the planner.
 struct Prepared {
-    machines: Machines,
+    machines: Hosts,
     desired: DesiredState,
     /// Each change is printed on standard error.
     tells_progress: bool,
@@ -298,11 +303,13 @@ fn prepare(
     let text = appliance_file::read(&args.file)?;
     let parsed: Parsed = match appliance::parse(&text) {
         Ok(parsed) => parsed,
-        Err(finding) => return report(&args.file, &[*finding], &Answers::new(), out).map(Err),
+        Err(finding) => {
+            return report(&args.file, &[*finding], &HeadResponses::new(), out).map(Err);
+        }
     };
     refuse_unknown_heads(&parsed.appliance, &args.ways)?;
-    let machines = all_machines(&parsed.appliance, &args.ways)?;
-    let answers = ask(&parsed.appliance, &args.ways, Depth::Quick);
+    let machines = all_hosts(&parsed.appliance, &args.ways)?;
+    let answers = query_heads(&parsed.appliance, &args.ways, Depth::Quick);
     let findings = appliance::check(&parsed, &facts(&answers));
     if appliance::check::worst(&findings) == Some(Severity::Error) {
         return report(&args.file, &findings, &answers, out).map(Err);
@@ -328,7 +335,7 @@ fn prepare(
 }
 
 /// The connections to all heads.
-fn all_machines(appliance: &Appliance, ways: &Ways) -> Result<Machines, Failure> {
+fn all_hosts(appliance: &Appliance, ways: &Transports) -> Result<Hosts, Failure> {
     let (machines, unreachable) = machines(appliance, ways);
     match unreachable.into_iter().next() {
         None => Ok(machines),
@@ -341,7 +348,7 @@ fn all_machines(appliance: &Appliance, ways: &Ways) -> Result<Machines, Failure>
 
 /// Locks all reachable heads, always in the same order, so that one of two concurrent runs proceeds. An unreachable
 /// head is reported later.
-fn lock(machines: &Machines) -> Result<Vec<Lock>, Failure> {
+fn lock(machines: &Hosts) -> Result<Vec<Lock>, Failure> {
     let who = format!("process {} of {}", std::process::id(), units::host_name());
     let mut locks = Vec::new();
     for (head, machine) in machines {
@@ -364,7 +371,7 @@ fn lock(machines: &Machines) -> Result<Vec<Lock>, Failure> {
 fn rotate_key(args: &CheckArgs, out: Printer) -> Result<(), Failure> {
     let appliance = appliance_file::load(&args.file)?;
     refuse_unknown_heads(&appliance, &args.ways)?;
-    let machines = all_machines(&appliance, &args.ways)?;
+    let machines = all_hosts(&appliance, &args.ways)?;
     let _locks = lock(&machines)?;
     let mut printed = Ok(());
     let mut progress = |step: &rotate::Step| {
@@ -445,7 +452,7 @@ fn apply(prepared: &Prepared, plan: &Plan, out: Printer) -> Result<ExitCode, Fai
     printed?;
     let changed = !plan.changes.is_empty();
     if changed {
-        look_again(prepared)?;
+        compare_again(prepared)?;
     }
     let told = json!({
         "changed": changed,
@@ -466,7 +473,7 @@ fn apply(prepared: &Prepared, plan: &Plan, out: Printer) -> Result<ExitCode, Fai
 }
 
 /// Compares the heads with the file after all changes. Some take a while to become effective.
-fn look_again(prepared: &Prepared) -> Result<(), Failure> {
+fn compare_again(prepared: &Prepared) -> Result<(), Failure> {
     // A new leg receives a full copy first, which has no time limit.
     let takes_long =
         |change: &Change| matches!(change, Change::AttachLeg { .. } | Change::AwaitLegs { .. });
@@ -507,16 +514,16 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use super::*;
-    use crate::fake::{FakeCluster, FakeMachine};
+    use crate::fake::{FakeCluster, FakeHost};
 
     /// Every command succeeds, but a unit does not run.
     #[test]
-    fn what_does_not_run_after_everything_was_done_is_a_failure_that_names_it() {
+    fn unit_not_running_after_apply_is_a_named_failure() {
         let text = include_str!("../../../examples/pair.toml");
         let parsed = appliance::parse(text).expect("well formed");
         let cluster = Arc::new(Mutex::new(FakeCluster::default()));
-        let machine = |head: &HeadName| -> Box<dyn crate::machine::Machine> {
-            Box::new(FakeMachine::new(head.as_str(), &cluster))
+        let machine = |head: &HeadName| -> Box<dyn crate::host::Host> {
+            Box::new(FakeHost::new(head.as_str(), &cluster))
         };
         let heads = parsed.appliance.heads.keys();
         let prepared = Prepared {

@@ -8,7 +8,7 @@ use appliance::plan::{CERTIFICATE_PATH, LEG_UNIT, QDEVICE_DEFAULTS_PATH, QDEVICE
 use appliance::render::{LEGS_PATH, QDEVICE_SETTINGS};
 use appliance::xml::Element;
 
-use crate::machine::{Lock, LockError, Machine};
+use crate::host::{Host, Lock, LockError};
 use crate::process::{Invocation, Output, RunError};
 
 /// The shared state of one cluster.
@@ -50,7 +50,7 @@ impl FakeCluster {
 
 /// One head in memory.
 #[derive(Clone, Debug)]
-pub struct FakeMachine {
+pub struct FakeHost {
     name: String,
     cluster: Arc<Mutex<FakeCluster>>,
     state: Arc<Mutex<FakeState>>,
@@ -88,7 +88,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
         .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-fn answer(code: i32, stdout: impl Into<Vec<u8>>) -> Output {
+fn output_of(code: i32, stdout: impl Into<Vec<u8>>) -> Output {
     Output {
         code,
         stdout: stdout.into(),
@@ -96,7 +96,7 @@ fn answer(code: i32, stdout: impl Into<Vec<u8>>) -> Output {
     }
 }
 
-impl FakeMachine {
+impl FakeHost {
     /// A bare head of `cluster`.
     pub fn new(name: &str, cluster: &Arc<Mutex<FakeCluster>>) -> Self {
         Self {
@@ -162,7 +162,7 @@ impl FakeMachine {
     }
 
     /// Creates a pool of legs there: the head stores its number.
-    pub fn remember_pool(&self, number: u64) {
+    pub fn store_pool(&self, number: u64) {
         lock(&self.state).pools_remembered.insert(number);
     }
 
@@ -177,7 +177,7 @@ impl FakeMachine {
     }
 
     /// Sets the output of `bulkhead leg-server look --json`.
-    pub fn set_looks(&self, json: &str) {
+    pub fn set_disk_inspections(&self, json: &str) {
         lock(&self.state).looks = json.to_owned();
     }
 
@@ -198,7 +198,7 @@ impl FakeMachine {
             0 | 1 => state.statuses.last().cloned(),
             _ => state.statuses.pop(),
         };
-        next.map_or_else(|| answer(7, ""), |next| answer(0, next))
+        next.map_or_else(|| output_of(7, ""), |next| output_of(0, next))
     }
 
     /// A request to the server of a pool.
@@ -207,11 +207,11 @@ impl FakeMachine {
         if lock(&self.state).refused.iter().any(is_refused) {
             return Output {
                 stderr: b"not now".to_vec(),
-                ..answer(5, "")
+                ..output_of(5, "")
             };
         }
         self.log(format!("{verb} {}", words.join(" ")));
-        answer(0, "")
+        output_of(0, "")
     }
 
     /// Starts a unit.
@@ -257,7 +257,7 @@ impl FakeMachine {
             ["enable", "--now", unit] => {
                 self.log(format!("start {unit}"));
                 if lock(&self.cluster).dies.as_deref() == Some(*unit) {
-                    return answer(0, "");
+                    return output_of(0, "");
                 }
                 lock(&self.state).units.insert((*unit).to_owned());
                 self.read(unit);
@@ -265,24 +265,24 @@ impl FakeMachine {
                     let mut cluster = lock(&self.cluster);
                     cluster.cib.get_or_insert_with(appliance::plan::empty_cib);
                 }
-                answer(0, "")
+                output_of(0, "")
             }
             ["restart", unit] => {
                 self.log(format!("restart {unit}"));
                 self.read(unit);
-                answer(0, "")
+                output_of(0, "")
             }
             ["disable", "--now", unit] => {
                 self.log(format!("stop {unit}"));
                 lock(&self.state).units.remove(*unit);
-                answer(0, "")
+                output_of(0, "")
             }
             // The package is installed.
-            ["cat", _] => answer(0, ""),
+            ["cat", _] => output_of(0, ""),
             ["is-enabled" | "is-active", "--quiet", unit] => {
-                answer(if self.is_active(unit) { 0 } else { 3 }, "")
+                output_of(if self.is_active(unit) { 0 } else { 3 }, "")
             }
-            _ => answer(1, ""),
+            _ => output_of(1, ""),
         }
     }
 
@@ -291,43 +291,45 @@ impl FakeMachine {
         match words {
             ["-c", "corosync-cmapctl totem.cluster_name"] => match self.cluster_name() {
                 Some(name) if self.is_active("corosync.service") => {
-                    answer(0, format!("totem.cluster_name (str) = {name}\n"))
+                    output_of(0, format!("totem.cluster_name (str) = {name}\n"))
                 }
-                _ => answer(1, ""),
+                _ => output_of(1, ""),
             },
-            ["-c", "corosync-cmapctl nodelist."] => answer(0, self.nodes()),
-            ["-c", _, "program", _] => answer(lock(&self.state).lacks_program.into(), ""),
-            ["-c", _, "names", ..] => answer(lock(&self.state).is_older.into(), ""),
-            ["-c", _, "beside", ..] => answer(0, ""),
-            ["-c", _, "device", _] => answer(0, self.witness()),
-            ["-c", _, "knock", ..] => answer(lock(&self.state).is_witness_off.into(), ""),
+            ["-c", "corosync-cmapctl nodelist."] => output_of(0, self.nodes()),
+            ["-c", _, "program", _] => output_of(lock(&self.state).lacks_program.into(), ""),
+            ["-c", _, "names", ..] => output_of(lock(&self.state).is_older.into(), ""),
+            ["-c", _, "beside", ..] => output_of(0, ""),
+            ["-c", _, "device", _] => output_of(0, self.witness()),
+            ["-c", _, "knock", ..] => output_of(lock(&self.state).is_witness_off.into(), ""),
             ["-c", _, "read", path] => match lock(&self.state).files.get(*path) {
-                Some((bytes, mode)) => answer(0, [format!("{mode}\n").as_bytes(), bytes].concat()),
-                None => answer(44, ""),
+                Some((bytes, mode)) => {
+                    output_of(0, [format!("{mode}\n").as_bytes(), bytes].concat())
+                }
+                None => output_of(44, ""),
             },
             ["-c", _, "write", path, mode, ..] => {
                 self.log(format!("write {path}"));
                 let file = (input.to_vec(), (*mode).to_owned());
                 lock(&self.state).files.insert((*path).to_owned(), file);
-                answer(0, "")
+                output_of(0, "")
             }
             ["-c", _, "digest", path] => match self.file(path) {
                 Some(bytes) => {
                     let sum = bytes.iter().fold(0_u64, |sum, byte| {
                         sum.wrapping_mul(31).wrapping_add(u64::from(*byte))
                     });
-                    answer(0, format!("{}\n{sum:x}  -\n", bytes.len()))
+                    output_of(0, format!("{}\n{sum:x}  -\n", bytes.len()))
                 }
-                None => answer(0, ""),
+                None => output_of(0, ""),
             },
-            ["-c", _, "mark", path] => answer(self.file(path).is_none().into(), ""),
+            ["-c", _, "mark", path] => output_of(self.file(path).is_none().into(), ""),
             ["-c", _, "unmark", path] => {
                 lock(&self.state).files.remove(*path);
-                answer(0, "")
+                output_of(0, "")
             }
-            ["-c", _, "certificate", path] => answer(self.file(path).is_none().into(), ""),
+            ["-c", _, "certificate", path] => output_of(self.file(path).is_none().into(), ""),
             ["-c", _, "patch", length] => self.patch(length.parse().unwrap_or(0), input),
-            _ => answer(127, ""),
+            _ => output_of(127, ""),
         }
     }
 
@@ -363,28 +365,28 @@ impl FakeMachine {
 
     fn patch(&self, length: usize, input: &[u8]) -> Output {
         let Some((before, after)) = input.split_at_checked(length) else {
-            return answer(65, "");
+            return output_of(65, "");
         };
         let parse = |bytes: &[u8]| Element::parse(&String::from_utf8_lossy(bytes)).ok();
         let mut cluster = lock(&self.cluster);
         let Some(current) = cluster.cib.clone() else {
-            return answer(102, "");
+            return output_of(102, "");
         };
         if cluster.rivals > 0 {
             cluster.rivals -= 1;
             cluster.cib = Some(current.with("epoch", 1_000 - cluster.rivals));
-            return answer(103, "");
+            return output_of(103, "");
         }
         if parse(before).as_ref() != Some(&current) {
-            return answer(103, "");
+            return output_of(103, "");
         }
         cluster.cib = parse(after);
         cluster.log.push(format!("{}: configure", self.name));
-        answer(0, "")
+        output_of(0, "")
     }
 }
 
-impl Machine for FakeMachine {
+impl Host for FakeHost {
     fn lock(&self, who: &str) -> Result<Lock, LockError> {
         let mut state = lock(&self.state);
         if let Some(other) = state
@@ -417,32 +419,32 @@ impl Machine for FakeMachine {
         }
         let words: Vec<&str> = invocation.arguments.iter().map(String::as_str).collect();
         Ok(match (invocation.program.as_str(), words.as_slice()) {
-            ("true", _) => answer(0, ""),
+            ("true", _) => output_of(0, ""),
             ("systemctl", words) => self.systemctl(words),
             ("sh", words) => self.shell(words, &invocation.input),
             ("corosync-cfgtool", ["-R"]) => {
                 self.log("reload");
-                answer(0, "")
+                output_of(0, "")
             }
             (_, ["portal", "list", "--json"]) => match lock(&self.state).portals.clone() {
-                none if none.is_empty() => answer(7, ""),
-                list => answer(0, list),
+                none if none.is_empty() => output_of(7, ""),
+                list => output_of(0, list),
             },
-            (_, ["leg-server", "pools", "--json"]) => answer(
+            (_, ["leg-server", "pools", "--json"]) => output_of(
                 0,
                 format!("{:?}", Vec::from_iter(&lock(&self.state).pools_remembered)),
             ),
             (_, ["leg-server", "members", "--json"]) => match lock(&self.state).members.clone() {
-                none if none.is_empty() => answer(2, ""),
-                list => answer(0, list),
+                none if none.is_empty() => output_of(2, ""),
+                list => output_of(0, list),
             },
             (_, ["leg-server", "configuration"]) => match lock(&self.state).legs_read.clone() {
-                Some(text) => answer(0, text),
-                None => answer(7, ""),
+                Some(text) => output_of(0, text),
+                None => output_of(7, ""),
             },
             (_, ["leg-server", "look", "--json", ..]) => match lock(&self.state).looks.clone() {
-                none if none.is_empty() => answer(2, ""),
-                looks => answer(0, looks),
+                none if none.is_empty() => output_of(2, ""),
+                looks => output_of(0, looks),
             },
             (_, ["pool", "status", _, "--json"]) => self.pool_status(),
             (
@@ -455,28 +457,28 @@ impl Machine for FakeMachine {
             ) => self.by_server(verb, words),
             (_, ["portal", "set", words @ ..]) => {
                 if lock(&self.state).refuses_portals && !words.contains(&"--in-use") {
-                    return Ok(answer(5, ""));
+                    return Ok(output_of(5, ""));
                 }
                 self.log(format!("portal set {}", words.join(" ")));
-                answer(0, "")
+                output_of(0, "")
             }
             (_, ["head", "certificate", "--name", name, ..]) => {
                 self.log(format!("make the certificate of {name}"));
                 let file = (b"certificate".to_vec(), "644".to_owned());
                 let mut state = lock(&self.state);
                 state.files.insert(CERTIFICATE_PATH.to_owned(), file);
-                answer(0, "")
+                output_of(0, "")
             }
             ("crm_resource", ["--wait", ..]) => {
                 self.log("wait for Pacemaker");
-                answer(0, "")
+                output_of(0, "")
             }
-            ("crm_mon", _) => answer(0, lock(&self.cluster).resources()),
+            ("crm_mon", _) => output_of(0, lock(&self.cluster).resources()),
             ("cibadmin", ["--query", ..]) => match &lock(&self.cluster).cib {
-                Some(cib) if self.is_active("pacemaker.service") => answer(0, cib.to_string()),
-                _ => answer(102, ""),
+                Some(cib) if self.is_active("pacemaker.service") => output_of(0, cib.to_string()),
+                _ => output_of(102, ""),
             },
-            _ => answer(127, ""),
+            _ => output_of(127, ""),
         })
     }
 }

@@ -13,7 +13,7 @@ use appliance::facts::{
 };
 use units::ByteCount;
 
-use crate::machine::{Machine, MachineError, must};
+use crate::host::{Host, HostError, must};
 use crate::process::Invocation;
 
 /// Time limit for a head's response; a stuck disk must not block the check.
@@ -91,10 +91,10 @@ pub enum Depth {
 ///
 /// It cannot be reached or does not respond in time.
 pub fn gather(
-    machine: &dyn Machine,
+    machine: &dyn Host,
     appliance: &Appliance,
     depth: Depth,
-) -> Result<HeadFacts, MachineError> {
+) -> Result<HeadFacts, HostError> {
     let depth = match depth {
         Depth::Quick => "quick",
         Depth::Measured => "measured",
@@ -117,9 +117,9 @@ const MISSING: &str =
 ///
 /// It cannot be reached or does not respond in time.
 pub fn missing_files(
-    machine: &dyn Machine,
+    machine: &dyn Host,
     files: &BTreeSet<PathBuf>,
-) -> Result<BTreeSet<PathBuf>, MachineError> {
+) -> Result<BTreeSet<PathBuf>, HostError> {
     let lines = files.iter().map(|file| format!("{}\n", file.display()));
     let invocation = Invocation::new("sh", &["-c", MISSING])
         .reading(lines.collect::<String>())
@@ -277,10 +277,10 @@ fn understand(text: &str, answered_ms: i64) -> HeadFacts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::Local;
+    use crate::host::Local;
 
     #[test]
-    fn this_machine_tells_its_facts() {
+    fn facts_of_this_host_are_gathered() {
         let folder = tempfile::tempdir().expect("a folder");
         let secret = folder.path().join("a secret");
         std::fs::write(&secret, "x").expect("writable");
@@ -308,7 +308,7 @@ mod tests {
 
     /// The script itself, on this host.
     #[test]
-    fn a_witness_that_listens_is_told_from_one_that_does_not() {
+    fn listening_witness_is_distinguished_from_silent_one() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let (open, shut) = (listener.local_addr(), closed.local_addr());
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_make_no_sense_are_unknown() {
+    fn invalid_responses_are_unknown() {
         let facts = understand(
             "memory_kib\tx\nnonsense\ninterface\teth0\tbig\nnow_ms\t5000\n",
             4_000,
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_program_tells_is_understood() {
+    fn facts_reported_by_binary_are_parsed() {
         let facts = understand(
             "leg_fingerprint\t0f\nstall_ms\t12\nzfs_feature\tdraid\nzfs_feature\tzstd_compress\nfeature_in_use\ttank\tdraid\n",
             0,

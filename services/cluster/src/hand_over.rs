@@ -10,7 +10,7 @@ use appliance::render::{address_id, pool_id};
 use appliance::xml::{Element, XmlError};
 use units::{HeadName, PoolName};
 
-use crate::machine::{Machine, MachineError, must};
+use crate::host::{Host, HostError, must};
 use crate::process::Invocation;
 
 /// Time allowed for the agents of addresses, in addition to the pool's own.
@@ -18,10 +18,10 @@ const ADDRESSES_TIME_LIMIT: Duration = Duration::from_secs(40);
 /// Remaining lifetime of the constraint after the wait.
 const ORDER_RESERVE: Duration = Duration::from_secs(30);
 /// Polling interval of the cluster. Each query costs processor time that the move itself needs.
-const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Delay before the first query. Few moves complete earlier, and a query competes for the processor with reconnecting
 /// clients.
-const FIRST_LOOK_AFTER: Duration = Duration::from_millis(1_200);
+const FIRST_CHECK_AFTER: Duration = Duration::from_millis(1_200);
 
 /// The result of a move.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,7 +82,7 @@ pub enum HandOverError {
     },
     /// A tool failed.
     #[error(transparent)]
-    Tool(#[from] MachineError),
+    Tool(#[from] HostError),
     /// The output of a tool cannot be parsed.
     #[error("parse the output of crm_mon")]
     Xml(#[from] XmlError),
@@ -94,7 +94,7 @@ pub enum HandOverError {
 ///
 /// The pool cannot be moved there.
 pub fn server_before(
-    machine: &dyn Machine,
+    machine: &dyn Host,
     appliance: &Appliance,
     pool: &PoolName,
     to: &HeadName,
@@ -108,7 +108,7 @@ pub fn server_before(
 ///
 /// It cannot be moved there, or did not start there in time.
 pub fn hand_over(
-    machine: &dyn Machine,
+    machine: &dyn Host,
     appliance: &Appliance,
     pool: &PoolName,
     to: &HeadName,
@@ -157,11 +157,11 @@ fn resources(
 }
 
 fn order(
-    machine: &dyn Machine,
+    machine: &dyn Host,
     resource: &str,
     to: &HeadName,
     lifetime: Duration,
-) -> Result<(), MachineError> {
+) -> Result<(), HostError> {
     let lifetime = format!("PT{}S", lifetime.as_secs());
     let arguments = [
         "--resource",
@@ -175,13 +175,13 @@ fn order(
     must(machine, &Invocation::new("crm_resource", &arguments)).map(drop)
 }
 
-fn take_back(machine: &dyn Machine, resource: &str) -> Result<(), MachineError> {
+fn take_back(machine: &dyn Host, resource: &str) -> Result<(), HostError> {
     let arguments = ["--resource", resource, "--clear"];
     must(machine, &Invocation::new("crm_resource", &arguments)).map(drop)
 }
 
 fn wait(
-    machine: &dyn Machine,
+    machine: &dyn Host,
     before: &Situation,
     pool: &PoolName,
     resources: &[String],
@@ -194,7 +194,7 @@ fn wait(
         why,
     };
     let deadline = Instant::now() + limit;
-    std::thread::sleep(FIRST_LOOK_AFTER);
+    std::thread::sleep(FIRST_CHECK_AFTER);
     loop {
         let now = Situation::look(machine)?;
         if resources.iter().all(|one| now.is_served(one, to)) {
@@ -213,7 +213,7 @@ fn wait(
                 "it did not start there within {waited_s} s"
             )));
         }
-        std::thread::sleep(LOOK_INTERVAL);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -222,7 +222,7 @@ fn wait(
 struct Situation(Element);
 
 impl Situation {
-    fn look(machine: &dyn Machine) -> Result<Self, HandOverError> {
+    fn look(machine: &dyn Host) -> Result<Self, HandOverError> {
         let output = must(
             machine,
             &Invocation::new("crm_mon", &["--output-as", "xml"]),
@@ -429,7 +429,7 @@ mod tests {
         log: Mutex<Vec<String>>,
     }
 
-    const WELL: &str = r#"online="true" standby="false""#;
+    const HEALTHY: &str = r#"online="true" standby="false""#;
 
     impl Cluster {
         fn new(at: &'static str) -> Self {
@@ -437,7 +437,7 @@ mod tests {
                 held: "",
                 bans: "",
                 at: Mutex::new(at),
-                right: WELL,
+                right: HEALTHY,
                 options: "",
                 quorum: "true",
                 failure: "",
@@ -462,7 +462,7 @@ mod tests {
             let failure = if moved { self.failure } else { "" };
             format!(
                 r#"<pacemaker-result><summary><current_dc with_quorum="{}"/><cluster_options {}/></summary>
-                <nodes><node name="left" {WELL}/><node name="right" {}/></nodes>
+                <nodes><node name="left" {HEALTHY}/><node name="right" {}/></nodes>
                 <resources>{resources}</resources><failures>{failure}</failures><bans>{}</bans>
                 <node_history><node name="right"><resource_history id="pool-tank" migration-threshold="3"
                 fail-count="{}" last-failure="Sat Nov 28 09:00:00 2026"/></node></node_history></pacemaker-result>"#,
@@ -477,7 +477,7 @@ mod tests {
         }
     }
 
-    impl Machine for Cluster {
+    impl Host for Cluster {
         fn run(&self, invocation: &Invocation) -> Result<Output, RunError> {
             let mut stdout = String::new();
             if invocation.program == "crm_mon" {
@@ -497,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_is_moved_by_an_order_that_ends_and_is_taken_back() {
+    fn pool_moves_by_expiring_constraint_that_is_removed() {
         let cluster = Cluster::new("left");
         let from = "left".parse().expect("a good name");
         assert_eq!(cluster.try_move("right"), Ok(HandedOver::Moved { from }));
@@ -508,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_that_is_there_stays() {
+    fn pool_already_on_target_is_not_moved() {
         let cluster = Cluster::new("right");
         assert_eq!(cluster.try_move("right"), Ok(HandedOver::Already));
         assert!(cluster.log.lock().expect("no panic").is_empty());
@@ -601,7 +601,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_that_fails_there_is_told_and_the_order_taken_back() {
+    fn failed_start_is_reported_and_constraint_removed() {
         let cluster = Cluster {
             failure: r#"<failure op_key="pool-tank_start_0" node="right" exitreason="no disk"/>"#,
             ..Cluster::new("left")

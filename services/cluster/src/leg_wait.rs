@@ -11,7 +11,7 @@ use legs_config::Group;
 use serde::Deserialize;
 use units::{HeadName, PoolName};
 
-use crate::machine::Machines;
+use crate::host::Hosts;
 use crate::process::Invocation;
 
 /// Time limit for the pool's server to report the state of its legs.
@@ -64,7 +64,7 @@ impl LegWait {
     /// The condition is not met within the limit.
     pub(crate) fn before(
         &mut self,
-        machines: &Machines,
+        machines: &Hosts,
         wanted: &Wanted<'_>,
     ) -> Result<(), LegsMissing> {
         let deadline = Instant::now() + wanted.time_limit;
@@ -83,11 +83,11 @@ impl LegWait {
 
     fn missing(
         &mut self,
-        machines: &Machines,
+        machines: &Hosts,
         (pool, groups): (&PoolName, &Vec<Group>),
         wanted: &Wanted<'_>,
     ) -> Option<LegsMissing> {
-        let Some((server, view)) = ask(machines, wanted.program, pool) else {
+        let Some((server, view)) = query_legs(machines, wanted.program, pool) else {
             return Some(unserved(pool));
         };
         let expected = self.expected.entry(pool.clone());
@@ -97,7 +97,7 @@ impl LegWait {
 }
 
 /// The head that serves the pool, and its server's view of the legs.
-fn ask(machines: &Machines, program: &Path, pool: &PoolName) -> Option<(HeadName, LegsView)> {
+fn query_legs(machines: &Hosts, program: &Path, pool: &PoolName) -> Option<(HeadName, LegsView)> {
     let program = program.to_string_lossy();
     let invocation = Invocation::new(&program, &["pool", "status", pool.as_str(), "--json"]);
     let invocation = invocation.within(STATUS_TIME_LIMIT);

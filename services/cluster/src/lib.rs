@@ -5,7 +5,6 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
-mod answers;
 pub mod appliance_file;
 pub mod apply;
 pub mod arguments;
@@ -14,20 +13,21 @@ pub mod command;
 pub mod fake;
 pub mod gather;
 pub mod hand_over;
+pub mod host;
 mod leg_wait;
-pub mod machine;
 pub mod netlink;
 pub mod observe;
+pub mod pool_management;
 pub mod process;
 pub mod rotate;
-pub mod standing;
+mod safeguard_queries;
 pub mod steps;
 
 pub use apply::{ApplyError, apply};
 pub use gather::{Depth, gather, missing_files};
 pub use hand_over::{HandOverError, HandedOver, hand_over, server_before};
+pub use host::{Host, HostError, Hosts};
 pub use leg_wait::LegsMissing;
-pub use machine::{Machine, MachineError, Machines};
 pub use observe::observe;
 pub use rotate::rotate_key;
 pub use steps::Steps;

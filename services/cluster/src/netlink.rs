@@ -18,11 +18,11 @@ pub enum Change {
     /// Add it. An existing one stays.
     Set,
     /// Remove it. A missing one is no failure.
-    TakeAway,
+    Remove,
 }
 
 /// Time limit of the kernel, which responds within the call.
-const ANSWER_TIME_LIMIT: Duration = Duration::from_secs(5);
+const RESPONSE_TIME_LIMIT: Duration = Duration::from_secs(5);
 
 /// Numbers of linux/netlink.h, linux/rtnetlink.h and linux/if_addr.h.
 const NLMSG_ERROR: u16 = 2;
@@ -41,7 +41,7 @@ const RT_SCOPE_HOST: u8 = 254;
 /// Bytes of `struct nlmsghdr`.
 const HEADER_BYTES: usize = 16;
 /// A response repeats the request.
-const ANSWER_BYTES_MAX: usize = 512;
+const REPLY_BYTES_MAX: usize = 512;
 
 /// Changes `address` with this prefix length on `interface`. Returns whether that was a change: the kernel does not
 /// remove an address with another prefix, or on another interface.
@@ -54,10 +54,10 @@ pub fn change(change: Change, address: IpAddr, prefix: u8, interface: &str) -> i
     let kind = SocketType::RAW;
     let flags = SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::NETLINK, kind, flags, None)?;
-    set_socket_timeout(&socket, Timeout::Recv, Some(ANSWER_TIME_LIMIT))?;
+    set_socket_timeout(&socket, Timeout::Recv, Some(RESPONSE_TIME_LIMIT))?;
     let index = match (netdevice::name_to_index(&socket, interface), change) {
         (Ok(index), _) => index,
-        (Err(rustix::io::Errno::NODEV), Change::TakeAway) => return Ok(false),
+        (Err(rustix::io::Errno::NODEV), Change::Remove) => return Ok(false),
         (Err(error), _) => return Err(error.into()),
     };
     send(
@@ -65,10 +65,10 @@ pub fn change(change: Change, address: IpAddr, prefix: u8, interface: &str) -> i
         &message(change, address, prefix, index),
         SendFlags::empty(),
     )?;
-    let code = answer(&socket)?;
+    let code = receive_ack(&socket)?;
     let is_so_already = match change {
         Change::Set => rustix::io::Errno::EXIST,
-        Change::TakeAway => rustix::io::Errno::ADDRNOTAVAIL,
+        Change::Remove => rustix::io::Errno::ADDRNOTAVAIL,
     };
     match code {
         0 => Ok(true),
@@ -78,13 +78,13 @@ pub fn change(change: Change, address: IpAddr, prefix: u8, interface: &str) -> i
 }
 
 /// The error number in the kernel's response; 0 is success.
-fn answer(socket: &OwnedFd) -> io::Result<i32> {
-    let mut bytes = [0; ANSWER_BYTES_MAX];
+fn receive_ack(socket: &OwnedFd) -> io::Result<i32> {
+    let mut bytes = [0; REPLY_BYTES_MAX];
     let (count, _) = recv(socket, &mut bytes[..], RecvFlags::empty())?;
     let odd = || io::Error::other("the kernel's response cannot be parsed");
-    let answer = bytes.get(..count).ok_or_else(odd)?;
-    let kind = answer.get(4..6).and_then(|kind| kind.try_into().ok());
-    let code = answer.get(HEADER_BYTES..HEADER_BYTES + 4);
+    let receive_ack = bytes.get(..count).ok_or_else(odd)?;
+    let kind = receive_ack.get(4..6).and_then(|kind| kind.try_into().ok());
+    let code = receive_ack.get(HEADER_BYTES..HEADER_BYTES + 4);
     let code = code.and_then(|code| code.try_into().ok()).ok_or_else(odd)?;
     match kind.map(u16::from_ne_bytes) {
         Some(NLMSG_ERROR) => Ok(-i32::from_ne_bytes(code)),
@@ -96,7 +96,7 @@ fn answer(socket: &OwnedFd) -> io::Result<i32> {
 fn message(change: Change, address: IpAddr, prefix: u8, index: u32) -> Vec<u8> {
     let (kind, flags) = match change {
         Change::Set => (RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL),
-        Change::TakeAway => (RTM_DELADDR, 0),
+        Change::Remove => (RTM_DELADDR, 0),
     };
     let (family, address_flags, bytes) = match address {
         IpAddr::V4(address) => (AddressFamily::INET, 0, address.octets().to_vec()),
@@ -150,7 +150,7 @@ mod tests {
     /// The message of ip(8) for `addr add 10.77.1.100/24 brd + dev …`, from strace(1).
     #[test]
     #[cfg(target_endian = "little")]
-    fn the_kernel_is_told_what_ip_tells_it() {
+    fn netlink_message_matches_that_of_ip() {
         let address = "10.77.1.100".parse().expect("an address");
         let expected = [
             48, 0, 0, 0, 20, 0, 5, 6, 1, 0, 0, 0, 0, 0, 0, 0, // nlmsghdr
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(message(Change::Set, address, 24, 7), expected);
 
         let address = "fd77::100".parse().expect("an address");
-        let found = message(Change::TakeAway, address, 64, 7);
+        let found = message(Change::Remove, address, 64, 7);
         assert_eq!(found.len(), 16 + 8 + 20 + 20);
         assert_eq!(found[4..8], [21, 0, 5, 0]);
         assert_eq!(found[16..24], [10, 64, 2, 0, 7, 0, 0, 0]);
@@ -182,9 +182,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_on_no_interface_is_gone() {
+    fn address_on_no_interface_is_absent() {
         let address = "127.99.98.97".parse().expect("an address");
-        let gone = change(Change::TakeAway, address, 8, "nowhere0");
+        let gone = change(Change::Remove, address, 8, "nowhere0");
         assert!(!gone.expect("a missing address is no failure"));
         let refused = change(Change::Set, address, 8, "nowhere0").expect_err("no interface");
         let code = rustix::io::Errno::NODEV.raw_os_error();
@@ -193,14 +193,14 @@ mod tests {
 
     /// As root, if the kernel permits changes of addresses.
     #[test]
-    fn an_address_comes_once_and_goes_once() {
+    fn address_add_and_delete_are_idempotent() {
         for (address, prefix) in [("127.99.98.97", 8), ("fd77:98:97::1", 128)] {
             let address = address.parse().expect("an address");
             for (desired, is_new) in [
                 (Change::Set, true),
                 (Change::Set, false),
-                (Change::TakeAway, true),
-                (Change::TakeAway, false),
+                (Change::Remove, true),
+                (Change::Remove, false),
             ] {
                 match change(desired, address, prefix, "lo") {
                     Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return,

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use appliance::plan::{
-    AUTHKEY_PATH, Actual, CERTIFICATE_PATH, COROSYNC_UNREAD_PATH, DesiredState, DiskSeen,
-    Fingerprint, HEAD_UNIT, HeadActual, OnRecord, PEER_KEY_PATH, RunningNode, is_authkey,
+    AUTHKEY_PATH, Actual, CERTIFICATE_PATH, COROSYNC_UNREAD_PATH, DesiredState, Fingerprint,
+    HEAD_UNIT, HeadActual, ObservedDisk, PEER_KEY_PATH, RecordedMembers, RunningNode, is_authkey,
     is_peer_key,
 };
 use appliance::ports::Portals;
@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use units::{HeadName, PoolName};
 
 use crate::cib::{CibError, read_cib};
-use crate::machine::{Machine, MachineError, Machines, read_file};
+use crate::host::{Host, HostError, Hosts, read_file};
 use crate::process::Invocation;
 
 /// Why the state of the heads could not be read.
@@ -30,7 +30,7 @@ pub enum ObserveError {
         head: HeadName,
         /// The cause.
         #[source]
-        source: MachineError,
+        source: HostError,
     },
     /// The cluster runs but does not return its configuration.
     #[error("read the cluster's configuration on {head}")]
@@ -49,7 +49,7 @@ pub enum ObserveError {
 /// # Errors
 ///
 /// A head is reachable, but a part of its state cannot be read.
-pub fn observe(machines: &Machines, desired: &DesiredState) -> Result<Actual, ObserveError> {
+pub fn observe(machines: &Hosts, desired: &DesiredState) -> Result<Actual, ObserveError> {
     let mut actual = Actual::default();
     for (name, machine) in machines {
         if let Err(error) = machine.run(&Invocation::new("true", &[])) {
@@ -75,7 +75,7 @@ pub fn observe(machines: &Machines, desired: &DesiredState) -> Result<Actual, Ob
 }
 
 /// Whether Pacemaker responds on this head.
-pub(crate) fn pacemaker_runs(machine: &dyn Machine) -> bool {
+pub(crate) fn pacemaker_runs(machine: &dyn Host) -> bool {
     let invocation = Invocation::new("cibadmin", &["--query", "--scope", "crm_config", "--local"]);
     machine
         .run(&invocation)
@@ -84,9 +84,9 @@ pub(crate) fn pacemaker_runs(machine: &dyn Machine) -> bool {
 
 fn observe_head(
     name: &HeadName,
-    machine: &dyn Machine,
+    machine: &dyn Host,
     desired: &DesiredState,
-) -> Result<HeadActual, MachineError> {
+) -> Result<HeadActual, HostError> {
     let (portals, clients) = portals(machine, desired)?;
     let mut head = HeadActual {
         portals,
@@ -97,7 +97,7 @@ fn observe_head(
         authkey: fingerprint(machine, AUTHKEY_PATH, is_authkey)?,
         peer_key: fingerprint(machine, PEER_KEY_PATH, is_peer_key)?,
         reads_peer_key: reads_peer_key(machine, desired)?,
-        remembered: remembered(machine, desired)?,
+        stored_pools: stored_pools(machine, desired)?,
         on_record: on_record(machine, desired)?,
         legs_read: legs_read(machine, desired)?,
         is_reload_due: is_reload_due(machine)?,
@@ -139,23 +139,23 @@ fn observe_head(
         head.has_certificate = has_certificate(machine)?;
     }
     for unit in units {
-        if systemctl_says(machine, "is-enabled", unit)? {
+        if systemctl_reports(machine, "is-enabled", unit)? {
             head.units_enabled.insert(unit.to_owned());
         }
-        if systemctl_says(machine, "is-active", unit)? {
+        if systemctl_reports(machine, "is-active", unit)? {
             head.units_active.insert(unit.to_owned());
         }
     }
     Ok(head)
 }
 
-fn systemctl_says(machine: &dyn Machine, verb: &str, unit: &str) -> Result<bool, MachineError> {
+fn systemctl_reports(machine: &dyn Host, verb: &str, unit: &str) -> Result<bool, HostError> {
     let output = machine.run(&Invocation::new("systemctl", &[verb, "--quiet", unit]))?;
     Ok(output.code == 0)
 }
 
 /// Whether its API has a certificate, generated here or provided by its administrator.
-fn has_certificate(machine: &dyn Machine) -> Result<bool, MachineError> {
+fn has_certificate(machine: &dyn Host) -> Result<bool, HostError> {
     let command = "[ -e \"${BULKHEAD_HEAD_DIR:+$BULKHEAD_HEAD_DIR/certificate.pem}\" ] || \
                    [ -z \"$BULKHEAD_HEAD_DIR\" -a -e \"$1\" ]";
     let arguments = ["-c", command, "certificate", CERTIFICATE_PATH];
@@ -181,7 +181,7 @@ type Served = (BTreeMap<PoolName, Portals>, BTreeMap<PoolName, u64>);
 
 /// The listening addresses and numbers of clients of the servers that run there. A head without servers, or with an
 /// older version, only returns an exit code.
-fn portals(machine: &dyn Machine, desired: &DesiredState) -> Result<Served, MachineError> {
+fn portals(machine: &dyn Host, desired: &DesiredState) -> Result<Served, HostError> {
     let program = desired.program.to_string_lossy();
     let output = machine.run(&Invocation::new(&program, &["portal", "list", "--json"]))?;
     // Includes the servers that responded when a response is missing.
@@ -197,10 +197,7 @@ fn portals(machine: &dyn Machine, desired: &DesiredState) -> Result<Served, Mach
 }
 
 /// The numbers of the pools of legs in its store. A new host has none.
-fn remembered(
-    machine: &dyn Machine,
-    desired: &DesiredState,
-) -> Result<BTreeSet<u64>, MachineError> {
+fn stored_pools(machine: &dyn Host, desired: &DesiredState) -> Result<BTreeSet<u64>, HostError> {
     if desired.pools_of_legs.is_empty() {
         return Ok(BTreeSet::new());
     }
@@ -212,11 +209,11 @@ fn remembered(
 /// Parses a response about stored pools. An earlier version, or a missing binary, does not support the command and
 /// counts as empty; a store that exists and is unreadable is an error.
 fn remembering<T: DeserializeOwned + Default>(
-    machine: &dyn Machine,
+    machine: &dyn Host,
     invocation: &Invocation,
-) -> Result<T, MachineError> {
+) -> Result<T, HostError> {
     let output = machine.run(invocation)?;
-    let failed = |complaint| MachineError::Failed {
+    let failed = |complaint| HostError::Failed {
         program: format!("{} {}", invocation.program, invocation.arguments.join(" ")),
         code: output.code,
         complaint,
@@ -242,9 +239,9 @@ struct MembersLine {
 
 /// The members of pools of legs, from the records that it accepted. An older version does not report them.
 fn on_record(
-    machine: &dyn Machine,
+    machine: &dyn Host,
     desired: &DesiredState,
-) -> Result<BTreeMap<u64, OnRecord>, MachineError> {
+) -> Result<BTreeMap<u64, RecordedMembers>, HostError> {
     if desired.pools_of_legs.is_empty() {
         return Ok(BTreeMap::new());
     }
@@ -258,7 +255,7 @@ fn on_record(
             witness,
             disks,
         } = line;
-        let known = OnRecord {
+        let known = RecordedMembers {
             heads,
             witness,
             disks,
@@ -269,10 +266,7 @@ fn on_record(
 }
 
 /// The file that its running leg-server has read. `None` for an earlier version, or if none runs.
-fn legs_read(
-    machine: &dyn Machine,
-    desired: &DesiredState,
-) -> Result<Option<String>, MachineError> {
+fn legs_read(machine: &dyn Host, desired: &DesiredState) -> Result<Option<String>, HostError> {
     if desired.pools_of_legs.is_empty() {
         return Ok(None);
     }
@@ -283,7 +277,7 @@ fn legs_read(
 }
 
 /// Whether a killed run wrote a file of Corosync there without the reload.
-fn is_reload_due(machine: &dyn Machine) -> Result<bool, MachineError> {
+fn is_reload_due(machine: &dyn Host) -> Result<bool, HostError> {
     let arguments = ["-c", "[ -e \"$1\" ]", "mark", COROSYNC_UNREAD_PATH];
     let output = machine.run(&Invocation::new("sh", &arguments))?;
     Ok(output.code == 0)
@@ -294,16 +288,16 @@ fn is_reload_due(machine: &dyn Machine) -> Result<bool, MachineError> {
 struct DiskLine {
     path: PathBuf,
     #[serde(flatten)]
-    seen: DiskSeen,
+    seen: ObservedDisk,
 }
 
 /// Its disks in the current or the desired file of legs. `None` on a head with an earlier version.
 fn disks(
     name: &HeadName,
-    machine: &dyn Machine,
+    machine: &dyn Host,
     desired: &DesiredState,
     head: &HeadActual,
-) -> Result<BTreeMap<PathBuf, DiskSeen>, MachineError> {
+) -> Result<BTreeMap<PathBuf, ObservedDisk>, HostError> {
     let is_it = |path: &Path| path == Path::new(LEGS_PATH);
     let wanted = desired.files_of(name).find(|file| is_it(&file.path));
     let Some(wanted) = wanted else {
@@ -335,7 +329,7 @@ fn disks(
 }
 
 /// The name of the cluster of the running Corosync.
-pub(crate) fn running_cluster(machine: &dyn Machine) -> Result<Option<String>, MachineError> {
+pub(crate) fn running_cluster(machine: &dyn Host) -> Result<Option<String>, HostError> {
     // Run by a shell, so that a host without Corosync is not an error.
     let command = "corosync-cmapctl totem.cluster_name";
     let output = machine.run(&Invocation::new("sh", &["-c", command]))?;
@@ -351,7 +345,7 @@ pub(crate) fn running_cluster(machine: &dyn Machine) -> Result<Option<String>, M
 }
 
 /// The nodes of the running Corosync; empty if it does not run.
-fn running_nodes(machine: &dyn Machine) -> Result<BTreeMap<String, RunningNode>, MachineError> {
+fn running_nodes(machine: &dyn Host) -> Result<BTreeMap<String, RunningNode>, HostError> {
     let output = machine.run(&Invocation::new(
         "sh",
         &["-c", "corosync-cmapctl nodelist."],
@@ -396,10 +390,7 @@ fn running_nodes(machine: &dyn Machine) -> Result<BTreeMap<String, RunningNode>,
 }
 
 /// Units of single pools that run there or are enabled, for pools that Pacemaker starts.
-fn units_beside(
-    machine: &dyn Machine,
-    desired: &DesiredState,
-) -> Result<BTreeSet<String>, MachineError> {
+fn units_beside(machine: &dyn Host, desired: &DesiredState) -> Result<BTreeSet<String>, HostError> {
     const COMMAND: &str = "for unit in \"$@\"; do systemctl is-active --quiet \"$unit\" 2>/dev/null || \
         systemctl is-enabled --quiet \"$unit\" 2>/dev/null || continue; echo \"$unit\"; done";
     let pools = desired
@@ -428,7 +419,7 @@ fn units_beside(
 }
 
 /// The settings at the start of its corosync-qdevice, and whether it is connected to the witness.
-pub(crate) fn witness(machine: &dyn Machine) -> Result<(Option<String>, bool), MachineError> {
+pub(crate) fn witness(machine: &dyn Host) -> Result<(Option<String>, bool), HostError> {
     const COMMAND: &str = "pid=$(cat /run/corosync-qdevice/corosync-qdevice.pid) || exit 0; \
         tr '\\0' '\\n' </proc/$pid/environ | sed -n \"s/^$1=/settings /p\"; corosync-qdevice-tool -s";
     let arguments = ["-c", COMMAND, "device", QDEVICE_SETTINGS];
@@ -447,24 +438,24 @@ pub(crate) fn witness(machine: &dyn Machine) -> Result<(Option<String>, bool), M
 }
 
 /// Whether a connection from there to the witness succeeds within three seconds.
-pub(crate) fn reaches_witness(machine: &dyn Machine, (address, port): (IpAddr, u16)) -> bool {
-    const KNOCK: &str = "timeout 3 bash -c ': </dev/tcp/\"$0\"/\"$1\"' \"$1\" \"$2\"";
+pub(crate) fn reaches_witness(machine: &dyn Host, (address, port): (IpAddr, u16)) -> bool {
+    const PROBE: &str = "timeout 3 bash -c ': </dev/tcp/\"$0\"/\"$1\"' \"$1\" \"$2\"";
     let (address, port) = (address.to_string(), port.to_string());
-    let invocation = Invocation::new("sh", &["-c", KNOCK, "knock", &address, &port]);
+    let invocation = Invocation::new("sh", &["-c", PROBE, "knock", &address, &port]);
     machine
         .run(&invocation)
         .is_ok_and(|output| output.code == 0)
 }
 
 /// Whether the agents there can run the binary.
-fn has_program(machine: &dyn Machine, desired: &DesiredState) -> Result<bool, MachineError> {
+fn has_program(machine: &dyn Host, desired: &DesiredState) -> Result<bool, HostError> {
     let program = desired.program.to_string_lossy();
     let arguments = ["-c", "[ -x \"$1\" ]", "program", &program];
     Ok(machine.run(&Invocation::new("sh", &arguments))?.code == 0)
 }
 
 /// Whether the help of the binary there lists the heads' key among its files.
-fn reads_peer_key(machine: &dyn Machine, desired: &DesiredState) -> Result<bool, MachineError> {
+fn reads_peer_key(machine: &dyn Host, desired: &DesiredState) -> Result<bool, HostError> {
     let program = desired.program.to_string_lossy();
     let command = "\"$1\" head --help 2>/dev/null | grep -qF \"$2\"";
     let arguments = ["-c", command, "names", &program, PEER_KEY_PATH];
@@ -472,13 +463,13 @@ fn reads_peer_key(machine: &dyn Machine, desired: &DesiredState) -> Result<bool,
 }
 
 fn fingerprint(
-    machine: &dyn Machine,
+    machine: &dyn Host,
     path: &str,
     is_key: fn(usize) -> bool,
-) -> Result<Option<Fingerprint>, MachineError> {
+) -> Result<Option<Fingerprint>, HostError> {
     let command = "[ ! -e \"$1\" ] || { wc -c <\"$1\"; sha256sum <\"$1\"; }";
     let invocation = Invocation::new("sh", &["-c", command, "digest", path]);
-    let output = crate::machine::must(machine, &invocation)?;
+    let output = crate::host::must(machine, &invocation)?;
     let text = output.text();
     let mut words = text.split_whitespace();
     let length = words.next().and_then(|length| length.parse().ok());

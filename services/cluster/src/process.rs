@@ -265,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn input_output_and_code_come_through() {
+    fn input_output_and_exit_code_are_forwarded() {
         let output =
             run(&Invocation::new("sh", &["-c", "cat; echo oops >&2; exit 3"]).reading("in"))
                 .expect("sh runs");
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_hangs_is_killed_with_its_children() {
+    fn hung_command_is_killed_with_its_children() {
         let invocation = Invocation::new("sh", &["-c", "sleep 1000 & sleep 1000"])
             .within(Duration::from_millis(50));
         let started = std::time::Instant::now();
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_missing_is_an_error() {
+    fn missing_command_is_an_error() {
         let error = run(&Invocation::new("/nonexistent/program", &[])).expect_err("missing");
         assert!(matches!(error, RunError::Start { .. }), "{error}");
     }

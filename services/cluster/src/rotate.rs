@@ -11,8 +11,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use appliance::plan::{AUTHKEY_BYTES, AUTHKEY_PATH, PEER_KEY_BYTES, PEER_KEY_PATH, is_authkey};
 use units::HeadName;
 
-use crate::apply::{ApplyError, make_secret, write_secret};
-use crate::machine::{Machine, MachineError, Machines, must, read_file, write_file};
+use crate::apply::{ApplyError, create_secret, write_secret};
+use crate::host::{Host, HostError, Hosts, must, read_file, write_file};
 use crate::observe::running_cluster;
 use crate::process::Invocation;
 
@@ -61,10 +61,10 @@ impl std::fmt::Display for Step {
 ///
 /// The first step that fails. The cluster continues with its previous secret; repeat the run when the cause is
 /// repaired.
-pub fn rotate_key(machines: &Machines, progress: &mut dyn FnMut(&Step)) -> Result<(), ApplyError> {
+pub fn rotate_key(machines: &Hosts, progress: &mut dyn FnMut(&Step)) -> Result<(), ApplyError> {
     let failed = |step: &Step| {
         let change = step.to_string();
-        move |source: MachineError| ApplyError::Change { change, source }
+        move |source: HostError| ApplyError::Change { change, source }
     };
     let mut former = BTreeSet::new();
     let mut running = None;
@@ -85,7 +85,7 @@ pub fn rotate_key(machines: &Machines, progress: &mut dyn FnMut(&Step)) -> Resul
         progress(&step);
         keep(machine.as_ref(), &former).map_err(failed(&step))?;
     }
-    let secret = make_secret(AUTHKEY_BYTES)?;
+    let secret = create_secret(AUTHKEY_BYTES)?;
     for (head, machine) in machines {
         let step = Step::Write(head.clone());
         progress(&step);
@@ -93,7 +93,7 @@ pub fn rotate_key(machines: &Machines, progress: &mut dyn FnMut(&Step)) -> Resul
     }
     // Heads without the key may be older than it. `apply` creates it there.
     if has_peer_key {
-        let key = make_secret(PEER_KEY_BYTES)?;
+        let key = create_secret(PEER_KEY_BYTES)?;
         for (head, machine) in machines {
             let step = Step::WritePeerKey(head.clone());
             progress(&step);
@@ -110,7 +110,7 @@ pub fn rotate_key(machines: &Machines, progress: &mut dyn FnMut(&Step)) -> Resul
     Ok(())
 }
 
-fn keep(machine: &dyn Machine, former: &BTreeSet<Vec<u8>>) -> Result<(), MachineError> {
+fn keep(machine: &dyn Host, former: &BTreeSet<Vec<u8>>) -> Result<(), HostError> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let seconds = since.map_or(0, |since| since.as_secs());
     for (number, secret) in former.iter().enumerate() {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use appliance::render::pool_id;
-use takeover::timeline::{Recorded, Resources, Step, Told, recorded};
+use takeover::timeline::{Recorded, Resources, Step, TimedStep, recorded};
 use units::PoolName;
 
 /// The file, in the state directory.
@@ -29,7 +29,7 @@ impl Steps {
     }
 
     /// Records a step of the server of `pool`.
-    pub fn server_took(&self, pool: &PoolName, step: Step) {
+    pub fn record_step(&self, pool: &PoolName, step: Step) {
         self.took(&pool_id(pool), step);
     }
 
@@ -38,14 +38,14 @@ impl Steps {
     pub fn took(&self, resource: &str, step: Step) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let at_ms = now.map_or(0, |since| since.as_millis() as u64);
-        let told = Told {
+        let reported = TimedStep {
             step,
             at_ms,
             head: Some(units::host_name()),
         };
         let recorded = Recorded {
             resource: resource.to_owned(),
-            told,
+            reported,
         };
         let line = serde_json::to_string(&recorded).expect("steps are JSON") + "\n";
         if let Err(error) = self.append(&line) {
@@ -59,19 +59,19 @@ impl Steps {
             std::fs::create_dir_all(folder)?;
         }
         if std::fs::metadata(&self.path).is_ok_and(|found| found.len() > FILE_BYTES_MAX) {
-            std::fs::rename(&self.path, self.put_aside())?;
+            std::fs::rename(&self.path, self.move_aside())?;
         }
         let mut file = File::options().create(true).append(true).open(&self.path)?;
         file.write_all(line.as_bytes())
     }
 
-    fn put_aside(&self) -> PathBuf {
+    fn move_aside(&self) -> PathBuf {
         self.path.with_extension("jsonl.1")
     }
 
     /// The steps of `resources`; invalid lines are left out.
-    pub fn told(&self, resources: &Resources) -> Vec<Told> {
-        let texts = [self.put_aside(), self.path.clone()]
+    pub fn reported(&self, resources: &Resources) -> Vec<TimedStep> {
+        let texts = [self.move_aside(), self.path.clone()]
             .map(|path| std::fs::read(path).unwrap_or_default());
         let lines = texts
             .iter()
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_are_read_again_and_their_file_has_a_bound() {
+    fn steps_round_trip_and_their_file_is_bounded() {
         let folder = tempfile::tempdir().expect("a folder");
         let steps = Steps::of(&folder.path().join("state"));
         let pool = "tank".parse().expect("a name");
@@ -95,23 +95,23 @@ mod tests {
             pool: pool_id(&pool),
             addresses: vec!["address-10.77.1.100".to_owned()],
         };
-        assert!(steps.told(&resources).is_empty());
-        steps.server_took(&pool, Step::Imported);
+        assert!(steps.reported(&resources).is_empty());
+        steps.record_step(&pool, Step::Imported);
         steps.append("no step\n").expect("written");
         steps.took("address-10.77.1.100", Step::Address);
         steps.took("pool-attic", Step::PoolStop);
-        let told = steps.told(&resources);
-        let found: Vec<Step> = told.iter().map(|one| one.step).collect();
+        let reported = steps.reported(&resources);
+        let found: Vec<Step> = reported.iter().map(|one| one.step).collect();
         assert_eq!(found, [Step::Imported, Step::Address]);
-        assert_eq!(told[0].head, Some(units::host_name()));
+        assert_eq!(reported[0].head, Some(units::host_name()));
         let long = "x".repeat(FILE_BYTES_MAX as usize) + "\n";
         for _ in 0..3 {
             steps.append(&long).expect("written");
-            steps.server_took(&pool, Step::Listening);
+            steps.record_step(&pool, Step::Listening);
         }
         let files = std::fs::read_dir(folder.path().join("state")).expect("a folder");
         assert_eq!(files.count(), 2, "a file, and the one before it");
-        let last = steps.told(&resources).pop().expect("the newest");
+        let last = steps.reported(&resources).pop().expect("the newest");
         assert_eq!(last.step, Step::Listening);
     }
 }

@@ -9,7 +9,7 @@ const TIMEOUT_MS: &str = "60000";
 /// Limit of an operation that times out.
 const SHORT: (&str, &str) = ("OCF_RESKEY_CRM_meta_timeout", "6000");
 /// Time limit for a process of the test, on a busy host.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 struct Bench {
     folder: tempfile::TempDir,
@@ -68,7 +68,7 @@ impl Bench {
     fn freeze(&self) {
         self.signal("-STOP");
         let stat = format!("/proc/{}/stat", self.server_pid());
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIME_LIMIT;
         while !std::fs::read_to_string(&stat).is_ok_and(|text| text.contains(") T ")) {
             assert!(Instant::now() < deadline, "the server does not stop");
             std::thread::yield_now();
@@ -96,7 +96,7 @@ impl Drop for Bench {
 }
 
 #[test]
-fn a_life_of_starts_monitors_and_stops() {
+fn start_monitor_and_stop_succeed_in_sequence() {
     let bench = Bench::new();
     assert_eq!(bench.code("monitor", &[]), 7);
     assert_eq!(bench.code("start", &[]), 0);
@@ -111,7 +111,7 @@ fn a_life_of_starts_monitors_and_stops() {
 
 /// The kernel may take long to free the memory of a process.
 #[test]
-fn a_server_that_has_let_go_and_lives_on_is_none_and_is_gone_before_the_next_start() {
+fn lingering_server_after_release_is_killed_before_start() {
     let bench = Bench::new();
     assert_eq!(bench.code("start", &[("STAND_IN_MODE", "lingers")]), 0);
     let pid = bench.server_pid();
@@ -130,7 +130,7 @@ fn a_killed_server_is_not_running_and_can_be_started_again() {
     let bench = Bench::new();
     assert_eq!(bench.code("start", &[]), 0);
     bench.signal("-KILL");
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     while bench.has_process() && Instant::now() < deadline {
         std::thread::yield_now();
     }
@@ -147,7 +147,7 @@ fn a_frozen_server_fails_the_monitor_and_is_killed_by_stop() {
     let started = Instant::now();
     assert_eq!(bench.code("monitor", &[]), 1);
     assert!(
-        started.elapsed() < PATIENCE / 2,
+        started.elapsed() < TIME_LIMIT / 2,
         "a monitor does not block on a server"
     );
     assert_eq!(bench.code("stop", &[]), 0);
@@ -155,17 +155,17 @@ fn a_frozen_server_fails_the_monitor_and_is_killed_by_stop() {
 }
 
 #[test]
-fn a_server_that_ignores_the_request_to_stop_is_killed_within_the_time_out() {
+fn server_ignoring_stop_is_killed_within_time_out() {
     let bench = Bench::new();
     assert_eq!(bench.code("start", &[("STAND_IN_MODE", "stubborn")]), 0);
     let started = Instant::now();
     assert_eq!(bench.code("stop", &[SHORT]), 0);
-    assert!(started.elapsed() < PATIENCE / 2);
+    assert!(started.elapsed() < TIME_LIMIT / 2);
     assert!(!bench.has_process());
 }
 
 #[test]
-fn a_server_that_does_not_serve_in_time_or_dies_fails_the_start_and_leaves_no_process() {
+fn slow_or_dead_server_fails_start_and_leaves_no_process() {
     for mode in ["late", "dies"] {
         let bench = Bench::new();
         let output = bench.agent("start", &[("STAND_IN_MODE", mode), SHORT]);
@@ -180,7 +180,7 @@ fn a_server_that_does_not_serve_in_time_or_dies_fails_the_start_and_leaves_no_pr
 }
 
 #[test]
-fn a_server_whose_start_was_cut_off_is_still_starting_and_can_be_stopped() {
+fn interrupted_start_continues_and_can_be_stopped() {
     let bench = Bench::new();
     let mut start = Command::new(agent_path())
         .arg("start")
@@ -190,7 +190,7 @@ fn a_server_whose_start_was_cut_off_is_still_starting_and_can_be_stopped() {
         .spawn()
         .expect("the agent runs");
     let note = bench.folder.path().join("tank.agent.json");
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     while !(note.exists() && bench.folder.path().join("pid").exists()) {
         assert!(Instant::now() < deadline, "the server was not started");
         std::thread::yield_now();
@@ -222,7 +222,7 @@ fn a_pool_of_another_head_is_started_after_a_fence_only() {
 }
 
 #[test]
-fn a_process_that_inherited_the_number_of_a_dead_server_is_left_alone() {
+fn process_with_reused_pid_is_not_killed() {
     let bench = Bench::new();
     let note = format!("{{\"pid\":{},\"started_ticks\":1}}", std::process::id());
     std::fs::write(bench.folder.path().join("tank.agent.json"), note).expect("writable");
@@ -231,7 +231,7 @@ fn a_process_that_inherited_the_number_of_a_dead_server_is_left_alone() {
 }
 
 #[test]
-fn bad_parameters_and_unknown_actions_are_told_apart() {
+fn invalid_parameters_and_unknown_actions_are_distinguished() {
     let bench = Bench::new();
     assert_eq!(bench.code("start", &[("OCF_RESKEY_pool", "no/pool")]), 6);
     assert_eq!(bench.code("promote", &[]), 3);
@@ -248,7 +248,7 @@ fn bad_parameters_and_unknown_actions_are_told_apart() {
 
 #[test]
 #[expect(clippy::print_stderr, reason = "a skipped test prints the reason")]
-fn ocf_tester_is_content() {
+fn ocf_tester_passes() {
     let tester = Path::new("/usr/sbin/ocf-tester");
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| {
         use std::os::unix::fs::MetadataExt;

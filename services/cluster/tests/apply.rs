@@ -8,9 +8,9 @@ use std::time::Duration;
 use appliance::plan::{Change, DesiredState, Plan, empty_cib, merged, plan};
 use appliance::{Layout, desired_state, parse};
 use cluster::cib::{configure, read_cib};
-use cluster::fake::{FakeCluster, FakeMachine};
-use cluster::machine::{Local, write_file};
-use cluster::{ApplyError, Machines, apply, observe, rotate_key};
+use cluster::fake::{FakeCluster, FakeHost};
+use cluster::host::{Local, write_file};
+use cluster::{ApplyError, Hosts, apply, observe, rotate_key};
 
 const PAIR: &str = include_str!("../../../examples/pair.toml");
 const WITNESS: &str = include_str!("../../../examples/witness.toml");
@@ -20,18 +20,18 @@ const PEER_KEY: &str = "/etc/bulkhead/head/peer-key";
 
 struct Pair {
     cluster: Arc<Mutex<FakeCluster>>,
-    left: FakeMachine,
-    right: FakeMachine,
-    machines: Machines,
+    left: FakeHost,
+    right: FakeHost,
+    machines: Hosts,
 }
 
 fn pair() -> Pair {
     let cluster = Arc::new(Mutex::new(FakeCluster::default()));
     let (left, right) = (
-        FakeMachine::new("left", &cluster),
-        FakeMachine::new("right", &cluster),
+        FakeHost::new("left", &cluster),
+        FakeHost::new("right", &cluster),
     );
-    let mut machines = Machines::new();
+    let mut machines = Hosts::new();
     for (name, machine) in [("left", &left), ("right", &right)] {
         machines.insert(
             name.parse().expect("a good name"),
@@ -63,7 +63,7 @@ fn apply_quietly(pair: &Pair, desired: &DesiredState) -> Result<(), ApplyError> 
 }
 
 #[test]
-fn bare_heads_become_an_appliance_and_a_second_plan_is_empty() {
+fn bare_heads_are_set_up_and_second_plan_is_empty() {
     for text in [PAIR, WITNESS] {
         let (pair, desired) = (pair(), desired_of(text));
         apply_quietly(&pair, &desired).expect("all changes succeed");
@@ -80,7 +80,7 @@ fn bare_heads_become_an_appliance_and_a_second_plan_is_empty() {
 
 /// The first part stops before Pacemaker is configured for a pool that does not exist.
 #[test]
-fn a_pool_of_legs_is_served_after_it_was_made_and_the_file_applied_again() {
+fn pool_of_legs_is_served_after_creation_and_second_apply() {
     let (pair, desired) = (pair(), desired_of(LEGS));
     let has_pool = || {
         let cluster = pair.cluster.lock().expect("not poisoned");
@@ -94,14 +94,14 @@ fn a_pool_of_legs_is_served_after_it_was_made_and_the_file_applied_again() {
         between.changes.is_empty() && between.pools_to_make.len() == 1,
         "{between}"
     );
-    pair.left.remember_pool(1);
+    pair.left.store_pool(1);
     apply_quietly(&pair, &desired).expect("all changes succeed");
     assert!(has_pool());
     assert!(plan_of(&pair, &desired).is_empty());
 }
 
 #[test]
-fn another_secret_is_taken_by_all_after_the_former_one_is_kept_by_all() {
+fn secret_rotates_only_after_all_store_the_former_one() {
     const KEY: &str = "/etc/corosync/authkey";
     let (pair, desired) = (pair(), desired_of(PAIR));
     apply_quietly(&pair, &desired).expect("all changes succeed");
@@ -143,7 +143,7 @@ fn another_secret_is_taken_by_all_after_the_former_one_is_kept_by_all() {
 
 /// In a rolling upgrade, the right head gets the new version only after the left one was applied.
 #[test]
-fn a_rotation_half_way_through_an_upgrade_leaves_heads_the_key_that_all_of_them_read() {
+fn rotation_during_upgrade_keeps_key_readable_by_all() {
     let (pair, desired) = (pair(), desired_of(PAIR));
     pair.right.set_older(true);
     apply_quietly(&pair, &desired).expect("all changes succeed");
@@ -162,7 +162,7 @@ fn a_rotation_half_way_through_an_upgrade_leaves_heads_the_key_that_all_of_them_
 
 /// An administrator's command or an older version truncated a copy.
 #[test]
-fn a_secret_of_a_wrong_length_is_replaced_and_never_handed_on() {
+fn secret_of_wrong_length_is_replaced_not_copied() {
     const KEY: &str = "/etc/corosync/authkey";
     let (pair, desired) = (pair(), desired_of(PAIR));
     apply_quietly(&pair, &desired).expect("all changes succeed");
@@ -214,7 +214,7 @@ fn a_changed_file_on_a_running_pair_restarts_nothing() {
 }
 
 #[test]
-fn a_head_that_is_down_stops_everything_before_the_first_change() {
+fn unreachable_head_fails_apply_before_first_change() {
     let pair = pair();
     pair.right.set_down(true);
     let desired = desired_of(PAIR);
@@ -224,7 +224,7 @@ fn a_head_that_is_down_stops_everything_before_the_first_change() {
 }
 
 #[test]
-fn a_run_that_was_cut_off_is_repeated_without_doing_anything_twice() {
+fn interrupted_apply_resumes_without_repeated_changes() {
     let (pair, desired) = (pair(), desired_of(PAIR));
     let mut whole = plan_of(&pair, &desired);
     whole.changes.truncate(5);
@@ -239,7 +239,7 @@ fn a_run_that_was_cut_off_is_repeated_without_doing_anything_twice() {
 
 /// The run is killed after each of its commands, on any head, and repeated: the heads match the file.
 #[test]
-fn a_run_that_is_killed_after_any_command_is_completed_by_the_next_one() {
+fn apply_killed_after_any_command_is_completed_by_next() {
     let faster = |text: &str| format!("{text}\n[timeouts]\nprofile = \"fast\"\n");
     let fewer = PAIR.replace(
         "    { network = \"storage-a\", address = \"10.77.1.100\" },\n",
@@ -284,7 +284,7 @@ fn a_run_that_is_killed_after_any_command_is_completed_by_the_next_one() {
 }
 
 #[test]
-fn a_silent_witness_is_found_before_the_first_change_and_later_is_in_the_way_of_none() {
+fn silent_witness_blocks_only_the_first_apply() {
     let (pair, desired) = (pair(), desired_of(WITNESS));
     pair.right.set_witness(false);
     let refused = apply_quietly(&pair, &desired).expect_err("it does not respond");
@@ -307,7 +307,7 @@ fn a_silent_witness_is_found_before_the_first_change_and_later_is_in_the_way_of_
 }
 
 #[test]
-fn a_configuration_that_others_change_meanwhile_is_changed_anew() {
+fn concurrent_cib_change_is_retried() {
     let (pair, desired) = (pair(), desired_of(PAIR));
     apply_quietly(&pair, &desired).expect("all changes succeed");
     let other = desired_of(&PAIR.replace("10.77.1.100", "10.77.1.105"));
@@ -322,7 +322,7 @@ fn a_configuration_that_others_change_meanwhile_is_changed_anew() {
 }
 
 #[test]
-fn progress_is_told_before_each_change() {
+fn progress_is_reported_before_each_change() {
     let (pair, desired) = (pair(), desired_of(PAIR));
     let planned = plan_of(&pair, &desired);
     let mut told: Vec<Change> = Vec::new();
@@ -370,7 +370,7 @@ fn pacemakers_own_tools_patch_a_configuration() {
 
 /// After the deletion Pacemaker may not be able to stop the resource, and would power the head off.
 #[test]
-fn what_leaves_the_file_is_stopped_before_anything_is_written_and_deleted_then() {
+fn removed_resource_is_stopped_before_deletion() {
     let pair = pair();
     apply_quietly(&pair, &desired_of(PAIR)).expect("all changes succeed");
     pair.cluster.lock().expect("not poisoned").log.clear();
@@ -390,8 +390,8 @@ fn what_leaves_the_file_is_stopped_before_anything_is_written_and_deleted_then()
 }
 
 #[test]
-fn of_two_runs_one_changes_the_heads() {
-    use cluster::machine::{LockError, Machine};
+fn lock_is_exclusive_between_runs() {
+    use cluster::host::{Host, LockError};
 
     let pair = pair();
     let first = pair.left.lock("one").expect("nobody has it");
@@ -402,7 +402,7 @@ fn of_two_runs_one_changes_the_heads() {
 
 /// A client is connected by the address that is removed: the file without it is not written either.
 #[test]
-fn an_address_in_use_keeps_everything_as_it_was_unless_its_word_is_said() {
+fn removal_of_used_address_needs_confirmation() {
     let pair = pair();
     apply_quietly(&pair, &desired_of(PAIR)).expect("all changes succeed");
     pair.left.set_portals(
@@ -439,7 +439,7 @@ fn an_address_in_use_keeps_everything_as_it_was_unless_its_word_is_said() {
 
 /// The pool's server adds it after both heads have read the file.
 #[test]
-fn a_witness_that_comes_to_a_pool_on_record_is_added_by_the_server_of_the_pool() {
+fn new_witness_is_added_to_record_by_pool_server() {
     let begin = LEGS.find("[witness]").expect("there");
     let end = begin + LEGS[begin..].find("[heads.left]").expect("there");
     let (pair, desired) = (
@@ -447,7 +447,7 @@ fn a_witness_that_comes_to_a_pool_on_record_is_added_by_the_server_of_the_pool()
         desired_of(&format!("{}{}", &LEGS[..begin], &LEGS[end..])),
     );
     for head in [&pair.left, &pair.right] {
-        head.remember_pool(1);
+        head.store_pool(1);
         head.set_members(r#"[{"pool": 1, "heads": [1, 2], "witness": null}]"#);
     }
     apply_quietly(&pair, &desired).expect("all changes succeed");
@@ -503,7 +503,7 @@ fn a_third_head_and_its_legs_are_added_by_the_server_of_the_pool() {
 fn served() -> (Pair, DesiredState) {
     let (pair, desired) = (pair(), desired_of(LEGS));
     for head in [&pair.left, &pair.right] {
-        head.remember_pool(1);
+        head.store_pool(1);
         head.set_members(
             r#"[{"pool": 1, "heads": [1, 2], "witness": 3, "disks": [11, 12, 21, 22]}]"#,
         );
@@ -558,7 +558,7 @@ const LEFT_RESTART: &str = "left: restart bulkhead-leg-server.service";
 const RIGHT_RESTART: &str = "right: restart bulkhead-leg-server.service";
 
 #[test]
-fn a_leg_server_is_restarted_when_the_legs_are_current_again() {
+fn leg_server_restarts_after_legs_are_current() {
     let (pair, desired) = served();
     let whole = status("current", "current");
     // During the restart of the first one, a leg fails and returns.
@@ -574,7 +574,7 @@ fn a_leg_server_is_restarted_when_the_legs_are_current_again() {
 }
 
 #[test]
-fn a_leg_server_is_not_restarted_as_long_as_a_leg_that_was_current_is_not_so_again() {
+fn leg_server_restart_waits_for_stale_leg() {
     let (pair, desired) = served();
     let statuses = [status("current", "current"), status("current", "copying")];
     pair.left.set_statuses(&statuses);
@@ -603,7 +603,7 @@ fn a_leg_server_is_not_restarted_as_long_as_a_leg_that_was_current_is_not_so_aga
 /// A leg that was stale before is not awaited, and a leg that the pool cannot run without is not removed, with any
 /// option.
 #[test]
-fn the_only_current_leg_is_not_taken_away() {
+fn only_current_leg_is_not_removed() {
     let (pair, desired) = served();
     pair.left.set_statuses(&[status("current", "stale")]);
     apply_quietly(&pair, &desired).expect("left is complete, and serves");
@@ -638,7 +638,7 @@ fn the_only_current_leg_is_not_taken_away() {
 
 /// The run is killed between the write of a file and the restart of its reader.
 #[test]
-fn a_run_that_was_cut_off_before_a_restart_or_a_reload_is_made_good_by_the_next_one() {
+fn missed_restart_or_reload_is_done_by_next_run() {
     let (pair, desired) = served();
     pair.left.set_statuses(&[status("current", "current")]);
     let mut planned = plan_of(&pair, &desired);
@@ -674,7 +674,7 @@ fn a_run_that_was_cut_off_before_a_restart_or_a_reload_is_made_good_by_the_next_
 }
 
 #[test]
-fn what_does_not_need_a_change_that_failed_is_done_nevertheless() {
+fn independent_changes_are_made_after_a_failed_one() {
     let pair = pair();
     let head = || "right".parse().expect("a name");
     let program = || PathBuf::from("/usr/bin/bulkhead");
@@ -758,10 +758,10 @@ fn what_does_not_need_a_change_that_failed_is_done_nevertheless() {
 }
 
 #[test]
-fn each_head_gets_its_own_file_of_legs_and_a_changed_one_is_read_anew() {
+fn each_head_gets_its_leg_file_and_change_is_reloaded() {
     const PATH: &str = "/etc/bulkhead/legs.toml";
     let (pair, desired) = (pair(), desired_of(LEGS));
-    pair.left.remember_pool(1);
+    pair.left.store_pool(1);
     apply_quietly(&pair, &desired).expect("all changes succeed");
     for (name, machine) in [("left", &pair.left), ("right", &pair.right)] {
         let text = machine.file(PATH).expect("written");

@@ -12,7 +12,7 @@ use control::operations::secret_input;
 use pool_access::audit::noted;
 use rendering::{Printer, Table};
 
-use crate::args::HeadPlace;
+use crate::args::HeadPaths;
 
 const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 
@@ -24,7 +24,7 @@ pub struct UserCommand {
     pub verb: UserVerb,
     /// Directory of the accounts.
     #[command(flatten)]
-    pub place: HeadPlace,
+    pub place: HeadPaths,
 }
 
 /// Actions on users.
@@ -85,7 +85,7 @@ pub struct TokenCommand {
     pub verb: TokenVerb,
     /// Directory of the accounts.
     #[command(flatten)]
-    pub place: HeadPlace,
+    pub place: HeadPaths,
 }
 
 /// Actions on tokens.

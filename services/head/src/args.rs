@@ -32,12 +32,12 @@ pub struct HeadCommand {
     pub serve: HeadArgs,
     /// Directory of the accounts.
     #[command(flatten)]
-    pub place: HeadPlace,
+    pub place: HeadPaths,
 }
 
 /// The head's own files.
 #[derive(Clone, Debug, Args)]
-pub struct HeadPlace {
+pub struct HeadPaths {
     /// Directory of the head's users, tokens, certificate and audit log
     #[arg(
         long,

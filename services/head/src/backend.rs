@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use agents::ApplianceFile;
 use api::Backend;
 use api::backend::{
-    ApplianceInput, ApplianceVerb, DrillInput, HostLosses, InterfaceCounters, Listener, PeerLosses,
-    Progress, Surroundings,
+    ApplianceInput, ApplianceVerb, ClusterState, DrillInput, HostLosses, InterfaceCounters,
+    Listener, PeerLosses, Progress,
 };
 use api::view::{DiskView, DrillView, Said, Sensor};
-use cluster::machine::{Local, Machine as _};
+use cluster::host::{Host as _, Local};
 use cluster::process::Invocation;
 use control::answer::{Done, PoolSummary};
 use control::key::KeyView;
@@ -26,7 +26,7 @@ use pool_access::child::{self, Question, Ran, Run};
 use pool_access::common::Common;
 use pool_access::sockets;
 use serde_json::{Value, json};
-use takeover::timeline::Told;
+use takeover::timeline::TimedStep;
 use units::{HeadName, PoolName};
 
 use super::clients::Clients;
@@ -44,16 +44,16 @@ const DRILL_LIMIT: Duration = Duration::from_secs(6 * 3600);
 /// Time-out for a started server to serve.
 const START_LIMIT: Duration = Duration::from_secs(120);
 /// Time-out of a server that is polled each second.
-const LOOK_PATIENCE: Duration = Duration::from_secs(2);
+const STATUS_TIME_LIMIT: Duration = Duration::from_secs(2);
 /// Pause between two checks of a starting server.
-const START_LOOK_INTERVAL: Duration = Duration::from_millis(50);
+const START_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Part of the log of a server that failed to start, in bytes.
-const LAST_WORDS_BYTES: usize = 2000;
+const LAST_MESSAGES_BYTES: usize = 2000;
 /// Exists if systemd runs.
 const SYSTEMD: &str = "/run/systemd/system";
 
 /// This host.
-pub struct Machine {
+pub struct Host {
     args: HeadArgs,
     common: Common,
     sensors: Arc<Sensors>,
@@ -62,7 +62,7 @@ pub struct Machine {
     safeguards: safeguards::Watch,
 }
 
-impl Machine {
+impl Host {
     /// A head with these options.
     pub fn new(args: HeadArgs, common: Common) -> Self {
         Self {
@@ -76,7 +76,7 @@ impl Machine {
     }
 
     /// The same for a process that checks only once.
-    pub fn for_one_look(args: HeadArgs, common: Common) -> Self {
+    pub fn for_single_check(args: HeadArgs, common: Common) -> Self {
         Self {
             safeguards: safeguards::Watch::once(),
             ..Self::new(args, common)
@@ -160,7 +160,7 @@ impl Machine {
                 return Err(Failure::new(FailureKind::Failed, message)
                     .advise(format!("its log is {}", path.display())));
             }
-            std::thread::sleep(START_LOOK_INTERVAL);
+            std::thread::sleep(START_POLL_INTERVAL);
         }
         // Reaps the process when it exits.
         let wait = move || child.wait();
@@ -184,7 +184,7 @@ impl Machine {
 /// The end of a log.
 fn end_of(path: &Path) -> String {
     let bytes = std::fs::read(path).unwrap_or_default();
-    let start = bytes.len().saturating_sub(LAST_WORDS_BYTES);
+    let start = bytes.len().saturating_sub(LAST_MESSAGES_BYTES);
     let text = String::from_utf8_lossy(&bytes[start..]).into_owned();
     let last: Vec<&str> = text.lines().rev().take(3).collect();
     last.into_iter().rev().collect::<Vec<_>>().join(" ")
@@ -216,7 +216,7 @@ fn without_nulls(value: &Value) -> Value {
     }
 }
 
-impl Backend for Machine {
+impl Backend for Host {
     fn head(&self) -> String {
         cluster_view::own_name(&self.args)
     }
@@ -229,7 +229,7 @@ impl Backend for Machine {
         sockets::look(&self.common).left.into_iter().collect()
     }
 
-    fn ask(
+    fn send_request(
         &self,
         pool: &PoolName,
         request: Request,
@@ -238,7 +238,7 @@ impl Backend for Machine {
         pool_access::refuse(&self.common, pool, &request)?;
         match Client::connect(&sockets::socket(&self.common, pool)) {
             // Requests with new devices are recorded by the process that the command line would use.
-            Ok(client) if !pool_access::is_remembered(&request) => {
+            Ok(client) if !pool_access::changes_device_cache(&request) => {
                 client.noted().call(request, progress)
             }
             _ => {
@@ -252,7 +252,7 @@ impl Backend for Machine {
         let socket = sockets::socket(&self.common, pool);
         let client = Client::connect(&socket)
             .map_err(|error| Failure::from_chain(FailureKind::Unreachable, &error))?;
-        let client = client.patient_for(LOOK_PATIENCE);
+        let client = client.with_silence_limit(STATUS_TIME_LIMIT);
         let mut client =
             client.map_err(|error| Failure::from_chain(FailureKind::Unreachable, &error))?;
         client.call(request, &mut |_| ())
@@ -309,10 +309,10 @@ impl Backend for Machine {
     }
 
     fn missing_keys(&self, keys: &[KeyView], deadline: Instant) -> Option<Vec<api::MissingKey>> {
-        crate::move_keys::missing_here(keys, deadline)
+        crate::move_keys::missing_on_this_host(keys, deadline)
     }
 
-    fn surroundings(&self) -> Surroundings {
+    fn cluster_state(&self) -> ClusterState {
         cluster_view::look(
             &self.args.file,
             &self.head(),
@@ -321,7 +321,7 @@ impl Backend for Machine {
         )
     }
 
-    fn takeover_steps(&self, pool: &str) -> Vec<Told> {
+    fn takeover_steps(&self, pool: &str) -> Vec<TimedStep> {
         let appliance = cluster::appliance_file::load(&self.args.file);
         match (appliance, pool.parse()) {
             (Ok(appliance), Ok(pool)) => {
@@ -479,7 +479,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn drills_and_their_reports_are_what_the_api_describes() {
+    fn drills_and_reports_match_the_api_schema() {
         let mut round = drill_verdict::Round::new("move", 1, "left".parse().expect("a name"));
         round.pauses_s.insert("iscsi".to_owned(), 9e9);
         for drill in drill_verdict::Drill::ALL {
@@ -499,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn json_becomes_toml_without_its_nulls() {
+    fn json_is_converted_to_toml_without_nulls() {
         let input = ApplianceInput {
             appliance: Some(
                 json!({"format": 1, "name": "attic", "pools": {"tank": {"home": null, "disks": ["/a"]}}}),

@@ -8,12 +8,12 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use api::backend::{Listener, PeerLosses};
-use cluster::machine::Machine;
+use cluster::host::Host;
 
 use super::cluster_view;
 
 /// The last result is reused within this interval, for callers that request it many times a second.
-const ASK_INTERVAL: Duration = Duration::from_secs(1);
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 /// Peers with individual counts, for each service.
 const PEERS_MAX: usize = 256;
 /// Name of the sum of all further peers.
@@ -38,9 +38,9 @@ struct State {
 
 impl Clients {
     /// Reads the connections to these listeners, and returns the losses so far.
-    pub fn losses(&self, listeners: &[Listener], machine: &dyn Machine) -> Vec<PeerLosses> {
+    pub fn losses(&self, listeners: &[Listener], machine: &dyn Host) -> Vec<PeerLosses> {
         let mut state = self.state.lock().expect("no holder panics");
-        if state.asked.is_none_or(|at| at.elapsed() >= ASK_INTERVAL) {
+        if state.asked.is_none_or(|at| at.elapsed() >= SAMPLE_INTERVAL) {
             state.asked = Some(Instant::now());
             // Without output of ss, the counts are unchanged.
             if let Some(connections) = connections(listeners, machine) {
@@ -62,7 +62,7 @@ struct Connection {
     counts: Counts,
 }
 
-fn connections(listeners: &[Listener], machine: &dyn Machine) -> Option<Vec<Connection>> {
+fn connections(listeners: &[Listener], machine: &dyn Host) -> Option<Vec<Connection>> {
     if listeners.is_empty() {
         return Some(Vec::new());
     }
@@ -233,7 +233,7 @@ mod tests {
 
     /// As iproute2 6.1 printed them after a short outage of a link; and one without losses.
     #[test]
-    fn what_the_kernel_counted_is_found_in_the_words_of_ss() {
+    fn kernel_counters_are_parsed_from_ss_output() {
         let quiet = "ESTAB 0 0 [::1]:10809 [::1]:58252 ino:6144576 sk:1a cgroup:/ <-> \
                      skmem:(r0,rb131072,t0,tb3939840,f0,w0,o0,bl0,d0) ts sack bbr wscale:10,10 rto:200";
         let lines = include_str!("recorded/ss.txt").lines().chain([quiet]);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_other_ports_and_torn_ones_are_left_out() {
+    fn lines_of_other_ports_and_truncated_lines_are_skipped() {
         for line in [
             "",
             "ESTAB 0 0 127.0.0.1:22 127.0.0.1:49286 sk:1",
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_outlive_connections_and_a_new_one_counts_from_nothing() {
+    fn totals_survive_connections_and_new_ones_start_at_zero() {
         let mut tally = Tally::default();
         tally.note(&[]);
         tally.note(&[connection(1, "10.0.0.1", [2, 0, 0])]);
@@ -292,7 +292,7 @@ mod tests {
 
     /// Otherwise each restart of the head would report old losses again.
     #[test]
-    fn what_was_lost_before_the_first_look_is_not_counted() {
+    fn losses_before_first_sample_are_not_counted() {
         let mut tally = Tally::default();
         tally.note(&[connection(1, "10.0.0.1", [40, 0, 0])]);
         assert_eq!(counted(&tally, "10.0.0.1"), Some([0, 0, 0]));
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn peers_without_a_place_are_counted_together() {
+    fn peers_beyond_the_limit_are_counted_together() {
         let address = |number: usize| format!("10.0.{}.{}", number / 256, number % 256);
         let mut tally = Tally::default();
         tally.note(&[]);

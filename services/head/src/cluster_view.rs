@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use api::backend::{PoolPlace, Surroundings};
+use api::backend::{ClusterState, PoolLocation};
 use api::view::{HeadView, LinkView, Safeguards};
 use appliance::Appliance;
 use appliance::render::pool_id;
 use appliance::xml::Element;
-use cluster::machine::{Local, Machine};
+use cluster::host::{Host, Local};
 use cluster::process::{Invocation, Output};
 use units::{HeadName, NetworkName};
 
@@ -29,14 +29,14 @@ pub fn look(
     own: &str,
     heartbeats: &Heartbeats,
     safeguards: &safeguards::Watch,
-) -> Surroundings {
+) -> ClusterState {
     if !file.exists() {
         return alone(own);
     }
     let appliance = match cluster::appliance_file::load(file) {
         Ok(appliance) => appliance,
         Err(failure) => {
-            return Surroundings {
+            return ClusterState {
                 problems: vec![failure.message],
                 ..alone(own)
             };
@@ -67,11 +67,12 @@ pub fn look(
         device: device.as_deref(),
     };
     let safeguards = safeguards.look(&appliance, own, printed, api::now_ms());
-    let waits = (safeguards.has_quorum == Some(false)).then(cluster::standing::boot_wait_reason);
+    let waits =
+        (safeguards.has_quorum == Some(false)).then(cluster::pool_management::boot_wait_reason);
     // If Corosync has just failed to respond, it is not queried again.
     let counters = links.and_then(|_| print_of(&here, "corosync-cmapctl", &["-m", "stats"]));
     let losses = |text: String| heartbeats.losses(&appliance, own, &text);
-    Surroundings {
+    ClusterState {
         heartbeats: counters.map_or_else(Vec::new, losses),
         safeguards,
         problems: around.problems.into_iter().chain(waits.flatten()).collect(),
@@ -79,15 +80,15 @@ pub fn look(
     }
 }
 
-fn alone(own: &str) -> Surroundings {
-    Surroundings {
+fn alone(own: &str) -> ClusterState {
+    ClusterState {
         heads: vec![HeadView {
             name: own.to_owned(),
             here: true,
             state: "online".to_owned(),
             note: None,
         }],
-        ..Surroundings::default()
+        ..ClusterState::default()
     }
 }
 
@@ -99,19 +100,19 @@ fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
 }
 
 /// The output of a command, or `None` if it fails.
-pub fn print_of(machine: &dyn Machine, program: &str, arguments: &[&str]) -> Option<String> {
+pub fn print_of(machine: &dyn Host, program: &str, arguments: &[&str]) -> Option<String> {
     printed(machine, program, arguments, |output| output.code == 0)
 }
 
 /// The output of a command with an exit code that is part of its reply: corosync-quorumtool(8) fails without quorum.
-fn reply_of(machine: &dyn Machine, program: &str, arguments: &[&str]) -> Option<String> {
+fn reply_of(machine: &dyn Host, program: &str, arguments: &[&str]) -> Option<String> {
     printed(machine, program, arguments, |output| {
         !output.stdout.is_empty()
     })
 }
 
 fn printed(
-    machine: &dyn Machine,
+    machine: &dyn Host,
     program: &str,
     arguments: &[&str],
     is_reply: impl Fn(&Output) -> bool,
@@ -135,7 +136,7 @@ fn of(
     own: &str,
     monitor: Option<&Element>,
     links: Option<&str>,
-) -> Surroundings {
+) -> ClusterState {
     let heads = appliance.heads.keys().map(|name| HeadView {
         name: name.to_string(),
         here: name.as_str() == own,
@@ -146,7 +147,7 @@ fn of(
         let resource = monitor.and_then(|monitor| resource(monitor, &pool_id(name)));
         // Pacemaker shows a resource of a lost head as started there.
         let is_up = |head: &&str| !matches!(head_state(monitor, head), "offline" | "unclean");
-        let place = PoolPlace {
+        let place = PoolLocation {
             served_by: resource.and_then(server).filter(is_up).map(str::to_owned),
             has_failed: resource.is_some_and(|one| is(one, "failed")),
             home: pool.home.as_ref().map(ToString::to_string),
@@ -167,7 +168,7 @@ fn of(
     if monitor.is_none() && appliance.heads.len() > 1 {
         problems.push("the cluster does not respond on this head".to_owned());
     }
-    Surroundings {
+    ClusterState {
         appliance: Some(appliance.name.clone()),
         heads: heads.collect(),
         pools: pools.collect(),
@@ -304,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_up_when_corosync_says_connected() {
+    fn link_is_up_when_corosync_reports_connected() {
         let text = "Local node ID 1, transport knet\nnodeid: 2 reachable\n\
                     \x20  LINK: 0 udp (10.77.1.11->10.77.1.12) enabled connected mtu: 1397\n\
                     \x20  LINK: 1 udp (10.77.2.11->10.77.2.12) enabled disconnected mtu: 1397\n";
@@ -320,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn links_to_a_head_that_is_off_are_there_and_not_known() {
+    fn links_to_powered_off_head_are_unknown() {
         let text =
             "nodeid: 2 reachable\n  LINK: 0 udp (10.77.1.11->10.77.1.12) enabled connected\n";
         let appliance = appliance();
@@ -342,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cluster_tells_who_serves_what() {
+    fn cluster_state_maps_pools_to_heads() {
         let monitor = r#"<pacemaker-result><nodes>
             <node name="left" online="true" standby="false" unclean="false"/>
             <node name="right" online="false" standby="false" unclean="true"/></nodes>
@@ -366,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_of_a_head_that_is_lost_is_served_by_no_head() {
+    fn pool_of_lost_head_is_not_served() {
         let monitor = include_str!("recorded/power-off-failed.xml");
         let monitor = Element::parse(monitor).expect("XML");
         let around = of(&appliance(), "right", Some(&monitor), None);
@@ -375,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_a_file_is_alone_and_well() {
+    fn host_without_file_is_single_and_healthy() {
         let around = look(
             Path::new("/nonexistent/appliance.toml"),
             "here",

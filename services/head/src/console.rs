@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_is_there_and_loads_only_what_is_there() {
+    fn page_exists_and_references_only_existing_files() {
         let (page, kind) = file("index.html").expect("a page, built or not");
         assert!(kind.starts_with("text/html"));
         let page = String::from_utf8_lossy(page);

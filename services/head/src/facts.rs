@@ -24,9 +24,9 @@ use units::PoolName;
 use crate::validity;
 
 /// Longest list of disks that is read, in bytes.
-const QUESTION_BYTES_MAX: u64 = 1 << 20;
+const REQUEST_BYTES_MAX: u64 = 1 << 20;
 /// Prefix of a line with files for TLS.
-const TLS_QUESTION: &str = "tls ";
+const TLS_REQUEST: &str = "tls ";
 /// Duration of the stall test. A hypervisor that overcommits processors stalls them many times
 /// a second. Rarer stalls are not found, because a longer test would delay the check too much.
 const STALL_TEST: Duration = Duration::from_secs(1);
@@ -39,11 +39,11 @@ const NO_HOST: HostId = HostId(std::num::NonZeroU32::MAX);
 
 /// Prints lines of words separated by tabs. Reads paths of disks from the standard input, one a line, and of
 /// files for TLS, separated by tabs, after `tls `. Unreadable files produce no line.
-pub fn tell(common: &Common, stalls: bool) -> Result<String, Failure> {
+pub fn print_facts(common: &Common, stalls: bool) -> Result<String, Failure> {
     let mut disks = String::new();
     // Invalid UTF-8, or no input: then there are no disks to check.
     let _ = std::io::stdin()
-        .take(QUESTION_BYTES_MAX)
+        .take(REQUEST_BYTES_MAX)
         .read_to_string(&mut disks);
     let mut lines = String::new();
     if stalls {
@@ -51,14 +51,14 @@ pub fn tell(common: &Common, stalls: bool) -> Result<String, Failure> {
     }
     for files in disks
         .lines()
-        .filter_map(|line| line.strip_prefix(TLS_QUESTION))
+        .filter_map(|line| line.strip_prefix(TLS_REQUEST))
     {
-        tell_tls(&mut lines, files);
+        print_tls(&mut lines, files);
     }
-    let is_disk = |line: &&str| !line.is_empty() && !line.starts_with(TLS_QUESTION);
+    let is_disk = |line: &&str| !line.is_empty() && !line.starts_with(TLS_REQUEST);
     for disk in disks.lines().filter(is_disk) {
         for engine in engines::ALL {
-            tell_disk(&mut lines, *engine, disk);
+            print_disk(&mut lines, *engine, disk);
         }
     }
     if let Some(line) = leg_fingerprint(Path::new(LEGS_CERTIFICATE_PATH)) {
@@ -88,9 +88,9 @@ pub fn tell(common: &Common, stalls: bool) -> Result<String, Failure> {
 }
 
 /// The facts of `engine` about a disk.
-fn tell_disk(lines: &mut String, engine: &dyn engines::Registered, disk: &str) {
+fn print_disk(lines: &mut String, engine: &dyn engines::Registered, disk: &str) {
     let Some(tools) = engine.tools() else { return };
-    if let Some(known) = tools.knows_reservations(Path::new(disk)) {
+    if let Some(known) = tools.supports_reservations(Path::new(disk)) {
         let answer = if known { "yes" } else { "no" };
         let _ = writeln!(lines, "reservations\t{disk}\t{answer}");
     }
@@ -115,7 +115,7 @@ fn leg_fingerprint(path: &Path) -> Option<String> {
 }
 
 /// Whether certificate, key and authorities can be used, and for how long.
-fn tell_tls(lines: &mut String, files: &str) {
+fn print_tls(lines: &mut String, files: &str) {
     let mut files = files.split('\t').map(PathBuf::from);
     let (Some(certificate), Some(key)) = (files.next(), files.next()) else {
         return;
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fingerprint_of_the_lender_is_told_or_that_there_is_none() {
+    fn lender_fingerprint_or_its_absence_is_reported() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("cert.pem");
         assert_eq!(leg_fingerprint(&path).as_deref(), Some("leg_fingerprint\n"));

@@ -1,7 +1,7 @@
 //! `bulkhead pool move`: requests that the cluster move a pool, and reports the result.
 
 use cluster::appliance_file;
-use cluster::machine::Local;
+use cluster::host::Local;
 use cluster::{HandOverError, HandedOver};
 use control::answer::Done;
 use control::{Answer, Failure, FailureKind};
@@ -16,7 +16,7 @@ pub fn run(args: &MoveArgs, common: &Common) -> Result<Answer, Failure> {
     let (pool, head) = (&args.pool, &args.head);
     let here = Local::default();
     let from = cluster::server_before(&here, &appliance, pool, head);
-    let way = move_keys::Way {
+    let way = move_keys::PeerAccess {
         key: crate::peer_key::PeerKey::new(&args.peer_key, common),
         port: args.peer_port,
     };

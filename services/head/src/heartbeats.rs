@@ -14,7 +14,7 @@ const PREFIX: &str = "stats.knet.node";
 /// Unacknowledged pings, by head and network.
 #[derive(Default)]
 pub struct Heartbeats {
-    unanswered: Mutex<BTreeMap<(String, String), Unanswered>>,
+    outstanding: Mutex<BTreeMap<(String, String), OutstandingPings>>,
 }
 
 /// A link's counters since Corosync started.
@@ -34,14 +34,14 @@ impl Counters {
 
 /// Pings over a link without a pong. One may be in flight at any time, and some pongs arrive late.
 #[derive(Clone, Copy, Debug)]
-struct Unanswered {
+struct OutstandingPings {
     pings_sent: u64,
     /// Pings without a pong that are in `count`, or predate the first read.
     settled: u64,
     count: u64,
 }
 
-impl Unanswered {
+impl OutstandingPings {
     fn new(now: Counters) -> Self {
         Self {
             pings_sent: now.pings_sent,
@@ -67,7 +67,7 @@ impl Unanswered {
 impl Heartbeats {
     /// Updates the counts from Corosync's statistics of the configured links, and returns the losses so far.
     pub fn losses(&self, appliance: &Appliance, own: &str, text: &str) -> Vec<HeartbeatLosses> {
-        let mut unanswered = self.unanswered.lock().expect("no holder panics");
+        let mut outstanding = self.outstanding.lock().expect("no holder panics");
         let links = links(text).into_iter();
         let losses = links.filter_map(|((node, heartbeat), now)| {
             let to = cluster_view::head_by_number(appliance, node)?.to_string();
@@ -76,7 +76,7 @@ impl Heartbeats {
                 return None;
             }
             let key = (to.clone(), network.clone());
-            let pings = unanswered.entry(key).or_insert(Unanswered::new(now));
+            let pings = outstanding.entry(key).or_insert(OutstandingPings::new(now));
             pings.note(now);
             Some(HeartbeatLosses {
                 to,
@@ -133,15 +133,15 @@ mod tests {
         appliance::parse(text).expect("well formed").appliance
     }
 
-    fn told(pings_sent: u64, pongs_received: u64) -> String {
+    fn joined_losses(pings_sent: u64, pongs_received: u64) -> String {
         format!(
             "stats.knet.node2.link0.rx_pong_packets (u64) = {pongs_received}\n\
              stats.knet.node2.link0.tx_ping_packets (u64) = {pings_sent}\n"
         )
     }
 
-    fn unanswered(heartbeats: &Heartbeats, pings_sent: u64, pongs_received: u64) -> u64 {
-        let text = told(pings_sent, pongs_received);
+    fn outstanding(heartbeats: &Heartbeats, pings_sent: u64, pongs_received: u64) -> u64 {
+        let text = joined_losses(pings_sent, pongs_received);
         let losses = heartbeats.losses(&appliance(), "left", &text);
         assert_eq!(losses.len(), 1);
         assert_eq!(losses[0].lost[0].0, "ping_unanswered");
@@ -168,10 +168,10 @@ mod tests {
     }
 
     #[test]
-    fn a_ping_under_way_and_a_late_answer_are_not_lost() {
+    fn outstanding_ping_and_late_pong_are_not_lost() {
         let heartbeats = Heartbeats::default();
         for (sent, received) in [(500, 400), (515, 414), (530, 430), (545, 444), (560, 460)] {
-            assert_eq!(unanswered(&heartbeats, sent, received), 0);
+            assert_eq!(outstanding(&heartbeats, sent, received), 0);
         }
     }
 
@@ -179,12 +179,12 @@ mod tests {
     #[test]
     fn pings_over_a_cut_link_are_counted_and_the_count_never_falls() {
         let heartbeats = Heartbeats::default();
-        assert_eq!(unanswered(&heartbeats, 299, 299), 0);
-        assert_eq!(unanswered(&heartbeats, 320, 299), 20);
-        assert_eq!(unanswered(&heartbeats, 341, 326), 20);
-        assert_eq!(unanswered(&heartbeats, 351, 326), 29);
+        assert_eq!(outstanding(&heartbeats, 299, 299), 0);
+        assert_eq!(outstanding(&heartbeats, 320, 299), 20);
+        assert_eq!(outstanding(&heartbeats, 341, 326), 20);
+        assert_eq!(outstanding(&heartbeats, 351, 326), 29);
         // Corosync was restarted.
-        assert_eq!(unanswered(&heartbeats, 10, 10), 29);
-        assert_eq!(unanswered(&heartbeats, 20, 15), 33);
+        assert_eq!(outstanding(&heartbeats, 10, 10), 29);
+        assert_eq!(outstanding(&heartbeats, 20, 15), 33);
     }
 }

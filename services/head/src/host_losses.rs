@@ -7,7 +7,7 @@ use std::path::Path;
 use api::backend::HostLosses;
 
 /// Directory of the tables.
-const FOLDER: &str = "/proc/net";
+const DIRECTORY: &str = "/proc/net";
 
 /// A table's file and the kernel's name of a counter in it, by our protocol and reason.
 const COUNTERS: &[(&str, &str, &str, &str)] = &[
@@ -45,7 +45,7 @@ const COUNTERS: &[(&str, &str, &str, &str)] = &[
 
 /// Losses since boot. Counters that this kernel does not have are left out.
 pub fn counted() -> Vec<HostLosses> {
-    let text = |file| fs::read_to_string(Path::new(FOLDER).join(file)).unwrap_or_default();
+    let text = |file| fs::read_to_string(Path::new(DIRECTORY).join(file)).unwrap_or_default();
     of(&text("snmp"), &text("netstat"), &text("snmp6"))
 }
 
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_are_found_by_their_names_and_missing_ones_left_out() {
+    fn counters_are_read_by_name_and_missing_ones_skipped() {
         let snmp = "Tcp: RtoMin MaxConn InCsumErrors\nTcp: 200 -1 4\n\
                     Udp: NoPorts RcvbufErrors InCsumErrors\nUdp: 9 3 0\n";
         let netstat = "TcpExt: ListenDrops\nTcpExt: 7\nIpExt: InOctets\n";
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn this_kernel_counts_what_the_table_names() {
+    fn kernel_provides_counters_of_the_table() {
         let here = counted();
         let is_there = |protocol| here.iter().any(|one| one.protocol == protocol);
         assert!(["ip", "tcp", "udp"].into_iter().all(is_there), "{here:?}");

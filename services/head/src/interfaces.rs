@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_tells_what_it_counted_at_an_interface() {
+    fn interface_counters_are_read_from_kernel() {
         let folder = Path::new(INTERFACES).join("lo");
         let found = read(&folder, "lo".to_owned(), String::new()).expect("a loopback");
         assert_eq!(found.lost.len(), LOST.len());
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn interfaces_of_the_file_that_are_not_there_are_left_out() {
+    fn missing_interfaces_of_the_file_are_skipped() {
         let text = include_str!("../../../examples/pair.toml");
         let appliance = appliance::parse(text).expect("well formed").appliance;
         let found = counters(Some(&appliance), "left");

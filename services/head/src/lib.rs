@@ -60,7 +60,7 @@ pub fn run(command: &HeadCommand, common: &Common, out: Printer) -> Result<(), F
 
 fn alerts(args: &HeadArgs, common: &Common, out: Printer) -> Result<(), Failure> {
     let now_s = api::now_ms() / 1000;
-    let backend = backend::Machine::for_one_look(args.clone(), common.clone());
+    let backend = backend::Host::for_single_check(args.clone(), common.clone());
     let alerts = api::alerts_now(Arc::new(backend));
     out.either(&alerts, || match alerts.is_empty() {
         true => "all is well\n".to_owned(),
@@ -117,7 +117,7 @@ fn serve(command: &HeadCommand, common: &Common) -> Result<(), Failure> {
     if !api::Accounts::new(&command.place.head_dir).has_users() {
         tracing::warn!("there is no user yet: `bulkhead user add NAME --role admin` adds one");
     }
-    let backend = Arc::new(backend::Machine::new(args.clone(), common.clone()));
+    let backend = Arc::new(backend::Host::new(args.clone(), common.clone()));
     let key = peer_key::PeerKey::new(&args.peer_key, common);
     let served = runtime.block_on(async {
         let peers = api::Peers::new(key.read());
@@ -139,9 +139,9 @@ fn serve(command: &HeadCommand, common: &Common) -> Result<(), Failure> {
 /// Prints the address of the API for the parent process, and notifies the service manager.
 fn announce(address: &str) {
     let line = format!("listening {address}\n");
-    output::Line::default().say(std::io::stdout().as_fd(), line.as_bytes());
+    output::Line::default().write_line(std::io::stdout().as_fd(), line.as_bytes());
     tracing::info!(address, "listening");
-    output::Supervisor::from_environment().ready_for_good(address, READY_LIMIT);
+    output::Supervisor::from_environment().ready_without_tick(address, READY_LIMIT);
 }
 
 /// Updates the addresses of the other heads from the appliance file, and the key of the heads.
@@ -176,6 +176,6 @@ fn peer_addresses(args: &HeadArgs, own: &str) -> Option<BTreeMap<String, Vec<Soc
 }
 
 fn log_to_stderr() {
-    output::never_wait_for_the_log();
+    output::set_log_nonblocking();
     output::start_log(output::Style::default());
 }

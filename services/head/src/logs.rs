@@ -8,7 +8,7 @@ use std::time::UNIX_EPOCH;
 use appliance::Appliance;
 use appliance::render::{address_id, pool_id};
 use cluster::Steps;
-use takeover::timeline::{Resources, Told, told};
+use takeover::timeline::{Resources, TimedStep, reported};
 use units::PoolName;
 
 /// Logs of the cluster, in the paths of the generated configuration and of Debian's packages.
@@ -20,7 +20,7 @@ const CLUSTER_LOGS: &[&str] = &[
 const TAIL_BYTES_MAX: u64 = 1 << 20;
 
 /// All known steps of the pool's takeovers.
-pub fn takeover_steps(appliance: &Appliance, pool: &PoolName, state_dir: &Path) -> Vec<Told> {
+pub fn takeover_steps(appliance: &Appliance, pool: &PoolName, state_dir: &Path) -> Vec<TimedStep> {
     let addresses = appliance.pools.get(pool).map(|pool| &pool.addresses);
     let resources = Resources {
         pool: pool_id(pool),
@@ -30,9 +30,9 @@ pub fn takeover_steps(appliance: &Appliance, pool: &PoolName, state_dir: &Path) 
             .map(|one| address_id(one.address))
             .collect(),
     };
-    let mut steps = Steps::of(state_dir).told(&resources);
+    let mut steps = Steps::of(state_dir).reported(&resources);
     let logs = CLUSTER_LOGS.iter().filter_map(|path| tail(Path::new(path)));
-    steps.extend(logs.flat_map(|(text, written_ms)| told(&text, written_ms)));
+    steps.extend(logs.flat_map(|(text, written_ms)| reported(&text, written_ms)));
     steps
 }
 
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_a_log_is_read_in_whole_lines() {
+    fn log_tail_consists_of_whole_lines() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("corosync.log");
         let mut log = File::create(&path).expect("a log");
@@ -81,19 +81,22 @@ mod tests {
         log.write_all(line.as_bytes()).expect("written");
         let (text, written_ms) = tail(&path).expect("a log");
         assert!(text.lines().all(|line| line.len() != 999), "whole lines");
-        let steps: Vec<Step> = told(&text, written_ms).iter().map(|one| one.step).collect();
+        let steps: Vec<Step> = reported(&text, written_ms)
+            .iter()
+            .map(|one| one.step)
+            .collect();
         assert_eq!(steps, [Step::Detected]);
     }
 
     #[test]
-    fn what_programs_of_this_head_wrote_down_is_told() {
+    fn logs_of_processes_of_this_head_are_returned() {
         let folder = tempfile::tempdir().expect("a folder");
         let pool = "tank".parse().expect("a name");
-        Steps::of(folder.path()).server_took(&pool, Step::Listening);
+        Steps::of(folder.path()).record_step(&pool, Step::Listening);
         let text = include_str!("../../../examples/pair.toml");
         let appliance = appliance::parse(text).expect("well formed").appliance;
         let steps = takeover_steps(&appliance, &pool, folder.path());
-        let listened = |one: &Told| one.step == Step::Listening;
+        let listened = |one: &TimedStep| one.step == Step::Listening;
         assert_eq!(steps.iter().filter(|one| listened(one)).count(), 1);
     }
 }

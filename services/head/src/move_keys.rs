@@ -17,7 +17,7 @@ use units::{HeadName, PoolName};
 use crate::peer_key::PeerKey;
 
 /// Time-out of the other head, which may have to run key programs.
-const ANSWER_WAIT: Duration = Duration::from_secs(30);
+const RESPONSE_WAIT: Duration = Duration::from_secs(30);
 /// Most keys that a failure names.
 const NAMED_MAX: usize = 3;
 /// The check of the keys timed out.
@@ -27,7 +27,7 @@ const PLAIN: &str = "off";
 
 /// How requests reach other heads.
 #[derive(Clone, Debug)]
-pub struct Way {
+pub struct PeerAccess {
     /// The shared key.
     pub key: PeerKey,
     /// The port of their API.
@@ -36,7 +36,7 @@ pub struct Way {
 
 /// The keys that are missing on this host; `None` if the check was incomplete at the deadline. No key is
 /// checked after it.
-pub fn missing_here(keys: &[KeyView], deadline: Instant) -> Option<Vec<MissingKey>> {
+pub fn missing_on_this_host(keys: &[KeyView], deadline: Instant) -> Option<Vec<MissingKey>> {
     let mut missing = Vec::new();
     for key in keys {
         let mut wrong = Vec::new();
@@ -76,7 +76,7 @@ fn look_at(place: &str) -> Result<(), String> {
 pub fn check(
     common: &Common,
     appliance: &Appliance,
-    way: &Way,
+    way: &PeerAccess,
     pool: &PoolName,
     (from, to): (&HeadName, &HeadName),
 ) -> Result<Option<String>, Failure> {
@@ -95,7 +95,7 @@ pub fn check(
 /// Runs `ask` with connections to other heads, for a bounded time.
 pub(crate) fn with_peers<T>(
     appliance: &Appliance,
-    way: &Way,
+    way: &PeerAccess,
     heads: &[&HeadName],
     ask: impl AsyncFnOnce(&Peers) -> Result<T, String>,
 ) -> Result<Result<T, String>, Failure> {
@@ -111,7 +111,7 @@ pub(crate) fn with_peers<T>(
             (head.to_string(), addresses.collect())
         };
         peers.set_heads(heads.iter().map(addresses).collect());
-        let limited = tokio::time::timeout(ANSWER_WAIT, ask(&peers)).await;
+        let limited = tokio::time::timeout(RESPONSE_WAIT, ask(&peers)).await;
         limited.unwrap_or_else(|_| Err(LATE.to_owned()))
     }))
 }
@@ -139,7 +139,7 @@ async fn look(
         return Ok(Vec::new());
     }
     if to.as_str() == own {
-        let missing = missing_here(&keys, Instant::now() + ANSWER_WAIT);
+        let missing = missing_on_this_host(&keys, Instant::now() + RESPONSE_WAIT);
         return missing.ok_or_else(|| LATE.to_owned());
     }
     let missing = peers.missing_keys(to.as_str(), &keys).await;
@@ -188,13 +188,13 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_are_there_are_not_missing_and_prompts_always_are() {
+    fn existing_keys_are_not_missing_and_prompts_always_are() {
         let folder = tempfile::tempdir().expect("folder");
         let file = folder.path().join("key");
         let place = format!("file://{}", file.display());
         let keys = [key("tank/a", &place), key("tank/b", "prompt")];
         let names = || -> Vec<String> {
-            let missing = missing_here(&keys, Instant::now() + ANSWER_WAIT);
+            let missing = missing_on_this_host(&keys, Instant::now() + RESPONSE_WAIT);
             let missing = missing.expect("in time").into_iter();
             missing.map(|key| key.dataset).collect()
         };
@@ -202,14 +202,14 @@ mod tests {
         std::fs::write(&file, [7; 32]).expect("key");
         assert_eq!(names(), ["tank/b"]);
         assert_eq!(
-            missing_here(&keys, Instant::now()),
+            missing_on_this_host(&keys, Instant::now()),
             None,
             "the time is over"
         );
     }
 
     #[test]
-    fn only_what_is_open_now_would_be_missed() {
+    fn only_currently_loaded_keys_would_be_missed() {
         let shared = KeyView {
             shared_with: Some("tank/a".to_owned()),
             ..key("tank/a/b", "prompt")
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_names_the_keys_and_the_word() {
+    fn refusal_names_keys_and_confirmation_flag() {
         let (pool, to) = (
             "tank".parse().expect("name"),
             "right".parse().expect("name"),

@@ -9,14 +9,14 @@ use control::{Answer, Failure, FailureKind, Request};
 use pool_access::common::Common;
 use units::{HeadName, PoolName};
 
-use crate::move_keys::{Way, with_peers};
+use crate::move_keys::{PeerAccess, with_peers};
 
 /// Refuses a move of `pool` to a head with legs that are not current. Returns a remark if the state of the legs is
 /// unknown.
 pub fn check(
     common: &Common,
     appliance: &Appliance,
-    way: &Way,
+    way: &PeerAccess,
     pool: &PoolName,
     (from, to): (&HeadName, &HeadName),
 ) -> Result<Option<String>, Failure> {
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_whose_leg_lacks_data_is_refused_with_the_leg_and_the_time() {
+    fn head_with_stale_leg_is_refused_with_leg_and_time() {
         let (pool, left, right) = (
             "tank".parse().expect("name"),
             "left".parse().expect("name"),

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_clusters_key_stands_in_for_a_missing_key_and_never_for_a_cut_one() {
+    fn cluster_key_replaces_missing_but_not_truncated_key() {
         let folder = tempfile::tempdir().expect("a folder");
         let key = PeerKey {
             own: folder.path().join("peer-key"),

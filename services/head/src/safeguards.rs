@@ -33,30 +33,30 @@ pub struct Printed<'a> {
 /// Stores since when a trouble exists.
 #[derive(Default)]
 pub struct Watch {
-    troubles: Mutex<BTreeMap<String, Trouble>>,
+    troubles: Mutex<BTreeMap<String, Problem>>,
     /// For a single check: reports without the delays.
     is_impatient: bool,
 }
 
 #[derive(Clone)]
-struct Trouble {
+struct Problem {
     since_ms: u64,
     why: Option<String>,
 }
 
 /// One check, with the earlier troubles.
-struct Look<'a> {
-    troubles: &'a mut BTreeMap<String, Trouble>,
+struct Check<'a> {
+    troubles: &'a mut BTreeMap<String, Problem>,
     now_ms: u64,
     is_impatient: bool,
 }
 
-impl Look<'_> {
+impl Check<'_> {
     /// Notes a trouble, since now at the latest, or since `reported_ms`.
-    fn wrong(&mut self, key: String, reported_ms: Option<u64>, why: Option<String>) -> Trouble {
+    fn wrong(&mut self, key: String, reported_ms: Option<u64>, why: Option<String>) -> Problem {
         let now_ms = self.now_ms;
         let since_ms = reported_ms.unwrap_or(now_ms).min(now_ms);
-        let trouble = self.troubles.entry(key).or_insert(Trouble {
+        let trouble = self.troubles.entry(key).or_insert(Problem {
             since_ms,
             why: None,
         });
@@ -69,7 +69,7 @@ impl Look<'_> {
         self.troubles.remove(key);
     }
 
-    fn is_older(&self, trouble: &Trouble, grace_ms: u64) -> bool {
+    fn is_older(&self, trouble: &Problem, grace_ms: u64) -> bool {
         self.is_impatient || self.now_ms.saturating_sub(trouble.since_ms) >= grace_ms
     }
 }
@@ -95,7 +95,7 @@ impl Watch {
             return Safeguards::default();
         }
         let mut troubles = self.troubles.lock().expect("no holder panics");
-        let mut look = Look {
+        let mut look = Check {
             troubles: &mut troubles,
             now_ms,
             is_impatient: self.is_impatient,
@@ -151,7 +151,7 @@ fn witness(
     appliance: &Appliance,
     own: &str,
     printed: Printed<'_>,
-    look: &mut Look<'_>,
+    look: &mut Check<'_>,
 ) -> Option<WitnessView> {
     const KEY: &str = "witness";
     if !appliance.has_voting_witness() {
@@ -206,7 +206,7 @@ fn usable_heads(monitor: &Element) -> BTreeSet<&str> {
 fn fence_devices(
     appliance: &Appliance,
     monitor: Option<&Element>,
-    look: &mut Look<'_>,
+    look: &mut Check<'_>,
 ) -> Vec<FenceDeviceView> {
     let usable = monitor.map(usable_heads);
     let mut views = Vec::new();
@@ -237,17 +237,17 @@ fn fence_device(
     view: FenceDeviceView,
     monitor: &Element,
     usable: &BTreeSet<&str>,
-    look: &mut Look<'_>,
+    look: &mut Check<'_>,
 ) -> FenceDeviceView {
     let key = format!("device {}", view.name);
-    let in_state = |state: &str, trouble: Option<Trouble>| FenceDeviceView {
+    let in_state = |state: &str, trouble: Option<Problem>| FenceDeviceView {
         state: state.to_owned(),
         since_ms: trouble.as_ref().map(|trouble| trouble.since_ms),
         why: trouble.and_then(|trouble| trouble.why),
         ..view.clone()
     };
     if let Some(failure) = failure_of(monitor, &view.name) {
-        let at_ms = failure.attribute("last-rc-change").and_then(moment_ms);
+        let at_ms = failure.attribute("last-rc-change").and_then(timestamp_ms);
         return in_state("failed", Some(look.wrong(key, at_ms, reason(failure))));
     }
     let resource = resource(monitor, &view.name);
@@ -306,7 +306,7 @@ fn reason(failure: &Element) -> Option<String> {
 fn power_offs(
     appliance: &Appliance,
     monitor: Option<&Element>,
-    look: &mut Look<'_>,
+    look: &mut Check<'_>,
 ) -> Vec<PowerOffView> {
     let Some(monitor) = monitor else {
         return Vec::new();
@@ -344,12 +344,12 @@ fn failed_power_offs(monitor: &Element, head: &str) -> Vec<Option<u64>> {
     let of_absence = of_head.take_while(|event| event.attribute("status") != Some("success"));
     let failed = of_absence.filter(|event| event.attribute("status") == Some("failed"));
     failed
-        .map(|event| event.attribute("completed").and_then(moment_ms))
+        .map(|event| event.attribute("completed").and_then(timestamp_ms))
         .collect()
 }
 
 /// Parses `2026-11-28 17:32:17Z` and `2026-11-28 18:32:17 +01:00`; `None` without a time zone.
-fn moment_ms(text: &str) -> Option<u64> {
+fn timestamp_ms(text: &str) -> Option<u64> {
     let (local, zone) = text.split_at_checked("2026-11-28 17:32:17".len())?;
     let digits = local.replace(['-', ':'], "").replace(' ', "T");
     let local_s = i64::try_from(from_compact_utc(&format!("{digits}Z"))?).ok()?;
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_without_quorum_is_found_and_powers_nothing_off() {
+    fn head_without_quorum_is_detected_and_cannot_fence() {
         let watch = Watch::default();
         let text = NO_VOTES.replace("Quorate:          Yes", "Quorate:          No");
         let monitor = recorded(include_str!("recorded/power-off-pending.xml"));
@@ -513,22 +513,22 @@ mod tests {
     }
 
     #[test]
-    fn moments_have_a_time_zone() {
-        assert_eq!(moment_ms("2026-11-28 17:33:00Z"), Some(NOW_MS));
-        assert_eq!(moment_ms("2026-11-28 18:33:00 +01:00"), Some(NOW_MS));
-        assert_eq!(moment_ms("2026-11-28 12:03:00 -05:30"), Some(NOW_MS));
+    fn timestamps_have_a_time_zone() {
+        assert_eq!(timestamp_ms("2026-11-28 17:33:00Z"), Some(NOW_MS));
+        assert_eq!(timestamp_ms("2026-11-28 18:33:00 +01:00"), Some(NOW_MS));
+        assert_eq!(timestamp_ms("2026-11-28 12:03:00 -05:30"), Some(NOW_MS));
         for text in [
             "",
             "Sat Nov 28 17:33:00 2026",
             "2026-11-28 17:33:00",
             "2026-11-28 17:33:00 +1",
         ] {
-            assert_eq!(moment_ms(text), None, "{text}");
+            assert_eq!(timestamp_ms(text), None, "{text}");
         }
     }
 
     #[test]
-    fn a_single_head_depends_on_nothing() {
+    fn single_head_has_no_safeguards() {
         let appliance = parsed(include_str!("../../../examples/single.toml"));
         let seen = Watch::default().look(&appliance, "one", Printed::default(), NOW_MS);
         assert_eq!(seen, Safeguards::default());

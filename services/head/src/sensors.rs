@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use api::view::Sensor;
 use appliance::{Appliance, Privilege};
-use cluster::machine::{Local, Machine};
+use cluster::host::{Host, Local};
 use cluster::process::Invocation;
 
 /// Maximum age of a value.
@@ -52,7 +52,7 @@ impl Sensors {
     }
 }
 
-fn ask_all(appliance: &Appliance, machine: &dyn Machine) -> Vec<Sensor> {
+fn ask_all(appliance: &Appliance, machine: &dyn Host) -> Vec<Sensor> {
     let mut sensors = Vec::new();
     for (name, head) in &appliance.heads {
         let Some(bmc) = head
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn watts_and_degrees_are_understood_and_all_else_is_left_out() {
+    fn watts_and_degrees_are_parsed_and_others_skipped() {
         let text = "Inlet Temp,23,degrees C,ok,7.1,System Board\nFan 1,4200,RPM,ok\n\
                     Pwr Consumption,126,Watts,ok\nBroken,,degrees C,ns\n\n";
         let found = parse("left", text);

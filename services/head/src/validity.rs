@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_certificate_is_valid_from_its_beginning_to_its_end() {
+    fn certificate_is_valid_between_its_dates() {
         let (from, until) = ("20261121000000Z", "20261122000000Z");
         let noon = seconds("20261121120000Z").expect("a moment");
         assert_eq!(left(from, until, noon), Some(12 * 3600));

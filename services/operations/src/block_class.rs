@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_disk_is_not_taken_for_another_whose_name_it_begins() {
+    fn disk_name_that_prefixes_another_is_not_confused() {
         for (disk, found, expected) in [
             ("/dev/sda", "/dev/sda", true),
             ("/dev/sda", "/dev/sda1", true),
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_disk_is_known_by_its_name() {
+    fn non_disks_are_recognised_by_name() {
         for name in [
             "loop0", "ram1", "zram0", "sr0", "fd0", "dm-3", "md127", "nbd4", "zd16",
         ] {

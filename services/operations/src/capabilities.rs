@@ -35,7 +35,9 @@ pub(crate) fn failure(missing: Unsupported) -> Failure {
 /// Refuses `request` if the pool's engine does not have the capability that it requires.
 pub(crate) fn refuse(pool: &dyn Pool, request: &Request) -> Result<(), Failure> {
     match demanded(request) {
-        Some(capability) if !pool.has(capability) => Err(failure(pool.lacks(capability))),
+        Some(capability) if !pool.has(capability) => {
+            Err(failure(pool.unsupported_error(capability)))
+        }
         _ => Ok(()),
     }
 }

@@ -131,7 +131,7 @@ mod tests {
 
     /// It would be sealed, and open nothing.
     #[test]
-    fn a_secret_that_no_initiator_takes_is_refused_whoever_sends_it() {
+    fn unusable_chap_secret_is_refused() {
         let documents = FakeDocuments::with_volumes(&[]);
         let known = Secrets::of(&documents, "bulkhead:target:t").expect("keys");
         let mut users = ChapUsers::default();
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_with_a_space_is_refused_and_one_that_is_not_there_is_told() {
+    fn chap_user_with_a_space_or_missing_is_refused() {
         let documents = FakeDocuments::with_volumes(&[]);
         let known = Secrets::of(&documents, "bulkhead:target:t").expect("keys");
         let mut users = ChapUsers::default();
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_initiators_of_a_user_are_those_named_last() {
+    fn latest_initiator_list_of_a_user_applies() {
         let documents = FakeDocuments::with_volumes(&[]);
         let known = Secrets::of(&documents, "bulkhead:target:t").expect("keys");
         let mut users = ChapUsers::default();

@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_names_all_copies_what_each_lacks_and_what_to_type() {
+    fn refusal_lists_all_copies_with_missing_data_and_command() {
         let device = |path: &str, newest_txg, is_home| FoundDevice {
             path: path.into(),
             newest_txg,

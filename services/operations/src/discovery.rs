@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_secret_of_discovery_is_not_cleared_without_a_question() {
+    fn last_discovery_secret_is_cleared_with_flag_only() {
         let documents = FakeDocuments::with_volumes(&[]);
         assert!(changed(&documents, set("ann", "the first secret")));
         for user in [Some("ann".to_owned()), None] {
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_kept_sealed_shown_by_its_user_changed_and_cleared() {
+    fn discovery_secret_is_sealed_shown_changed_and_cleared() {
         let documents = FakeDocuments::with_volumes(&[]);
         assert!(shown(&documents).chap_users.is_empty());
         assert!(!changed(&documents, clear_of(None)));
@@ -217,7 +217,7 @@ mod tests {
     /// An unreadable document refuses discovery to all initiators. The view must not report it as
     /// open to all.
     #[test]
-    fn a_document_that_cannot_be_read_is_told_of_and_cleared() {
+    fn unreadable_discovery_document_is_reported_and_cleared() {
         let documents = FakeDocuments::with_volumes(&[]);
         let broken = (DISCOVERY_PROPERTY.to_owned(), Some("garbage".to_owned()));
         documents.edit("tank", vec![broken]).expect("kept");

@@ -134,7 +134,7 @@ mod tests {
     #[derive(Default)]
     struct Disk {
         datasets: RefCell<BTreeMap<String, Own>>,
-        asked: RefCell<Vec<String>>,
+        read_requests: RefCell<Vec<String>>,
         fails: Cell<bool>,
     }
 
@@ -145,15 +145,15 @@ mod tests {
         }
 
         fn ask(&self, what: &str) -> Result<(), Failure> {
-            self.asked.borrow_mut().push(what.to_owned());
+            self.read_requests.borrow_mut().push(what.to_owned());
             match self.fails.get() {
                 true => Err(Failure::new(FailureKind::Failed, "no disk")),
                 false => Ok(()),
             }
         }
 
-        fn asked(&self) -> Vec<String> {
-            self.asked.take()
+        fn read_requests(&self) -> Vec<String> {
+            self.read_requests.take()
         }
     }
 
@@ -185,26 +185,26 @@ mod tests {
         disk.set("tank/b", "old");
         let known = DocumentCache::default();
         assert_eq!(note(&known, &disk, "tank/a").as_deref(), Some("old"));
-        assert_eq!(disk.asked(), ["all"]);
+        assert_eq!(disk.read_requests(), ["all"]);
         (known, disk)
     }
 
     #[test]
-    fn a_change_of_one_dataset_reads_no_other() {
+    fn change_of_one_dataset_rereads_only_that_one() {
         let (known, disk) = two_volumes();
         disk.set("tank/a", "new");
         disk.set("tank/c", "new");
         known.changed("tank/a");
         known.changed("tank/c");
         assert_eq!(note(&known, &disk, "tank/a").as_deref(), Some("new"));
-        assert_eq!(disk.asked(), ["tank/a", "tank/c"]);
+        assert_eq!(disk.read_requests(), ["tank/a", "tank/c"]);
         assert_eq!(note(&known, &disk, "tank/b").as_deref(), Some("old"));
         assert_eq!(note(&known, &disk, "tank/c").as_deref(), Some("new"));
-        assert!(disk.asked().is_empty());
+        assert!(disk.read_requests().is_empty());
     }
 
     #[test]
-    fn a_destroyed_dataset_is_known_no_more() {
+    fn destroyed_dataset_leaves_the_cache() {
         let (known, disk) = two_volumes();
         disk.datasets.borrow_mut().remove("tank/a");
         known.changed("tank/a");
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_read_again_is_not_answered_from_memory() {
+    fn failed_refresh_is_not_served_from_the_cache() {
         let (known, disk) = two_volumes();
         disk.set("tank/a", "new");
         known.changed("tank/a");
@@ -224,17 +224,17 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_read_again_after_it_was_forgotten() {
+    fn invalidated_cache_is_read_again_completely() {
         let (known, disk) = two_volumes();
         disk.set("tank/b", "new");
         known.changed("tank/a");
         known.forget();
         assert_eq!(note(&known, &disk, "tank/b").as_deref(), Some("new"));
-        assert_eq!(disk.asked(), ["all"]);
+        assert_eq!(disk.read_requests(), ["all"]);
     }
 
     #[test]
-    fn who_holds_what_was_known_keeps_it_unchanged() {
+    fn held_cache_snapshot_stays_unchanged() {
         let (known, disk) = two_volumes();
         let before = known.all(&disk).expect("read");
         disk.set("tank/a", "new");

@@ -20,7 +20,7 @@ const MARK: &str = "bulkhead event ";
 
 /// An event without number and time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct News {
+pub struct NewEvent {
     /// As [`Event::kind`].
     pub kind: &'static str,
     /// The device it is about.
@@ -31,8 +31,8 @@ pub struct News {
     pub is_bad: bool,
 }
 
-impl News {
-    /// News about the pool as a whole.
+impl NewEvent {
+    /// Event about the pool as a whole.
     pub fn of_pool(kind: &'static str, message: impl Into<String>, is_bad: bool) -> Self {
         Self {
             kind,
@@ -86,7 +86,7 @@ fn found_in(tail: &[u8]) -> Vec<Event> {
 }
 
 /// Returns the events between two states. Without an old state, returns all current problems.
-pub fn between(old: Option<&PoolStatus>, new: &PoolStatus) -> Vec<News> {
+pub fn between(old: Option<&PoolStatus>, new: &PoolStatus) -> Vec<NewEvent> {
     let mut news = Vec::new();
     let before = old.map(devices_of).unwrap_or_default();
     let now = devices_of(new);
@@ -96,7 +96,7 @@ pub fn between(old: Option<&PoolStatus>, new: &PoolStatus) -> Vec<News> {
             None => {
                 if old.is_some() {
                     let message = format!("{name} joined the pool");
-                    news.push(News::of_device("joined", name, message, false));
+                    news.push(NewEvent::of_device("joined", name, message, false));
                 }
                 compare(&whole(device), device, &mut news);
             }
@@ -104,7 +104,7 @@ pub fn between(old: Option<&PoolStatus>, new: &PoolStatus) -> Vec<News> {
     }
     for name in before.keys().filter(|name| !now.contains_key(*name)) {
         let message = format!("{name} left the pool");
-        news.push(News::of_device("left", name, message, false));
+        news.push(NewEvent::of_device("left", name, message, false));
     }
     if let Some(old) = old {
         compare_scans(old, new, &mut news);
@@ -144,7 +144,7 @@ fn whole(device: &DeviceView) -> DeviceView {
     }
 }
 
-fn compare(was: &DeviceView, is: &DeviceView, news: &mut Vec<News>) {
+fn compare(was: &DeviceView, is: &DeviceView, news: &mut Vec<NewEvent>) {
     let name = &is.name;
     if was.state != is.state {
         let why = is.note.as_ref().map(|note| format!(" ({note})"));
@@ -158,13 +158,13 @@ fn compare(was: &DeviceView, is: &DeviceView, news: &mut Vec<News>) {
             ),
         };
         let message = format!("{name} was {}, is {}{why}{advice}", was.state, is.state);
-        news.push(News::of_device("state", name, message, is_bad));
+        news.push(NewEvent::of_device("state", name, message, is_bad));
     }
     let errors = |device: &DeviceView| device.read_errors + device.write_errors;
     let more = errors(is).saturating_sub(errors(was));
     if more > 0 {
         let message = format!("{more} reads or writes of {name} failed");
-        news.push(News::of_device("errors", name, message, true));
+        news.push(NewEvent::of_device("errors", name, message, true));
     }
     let wrong = is.checksum_errors.saturating_sub(was.checksum_errors);
     if wrong > 0 {
@@ -172,7 +172,7 @@ fn compare(was: &DeviceView, is: &DeviceView, news: &mut Vec<News>) {
             "{name} returned wrong data {wrong} times: read from elsewhere, and repaired where \
              there is another copy"
         );
-        news.push(News::of_device("checksum", name, message, true));
+        news.push(NewEvent::of_device("checksum", name, message, true));
     }
 }
 
@@ -188,13 +188,13 @@ fn repaired_where(status: &PoolStatus) -> String {
         .collect()
 }
 
-fn compare_scans(old: &PoolStatus, new: &PoolStatus, news: &mut Vec<News>) {
+fn compare_scans(old: &PoolStatus, new: &PoolStatus, news: &mut Vec<NewEvent>) {
     let Some(is) = &new.scan else { return };
     let is_same = |was: &&ScanView| was.started == is.started && was.function == is.function;
     let was = old.scan.as_ref().filter(is_same);
     if was.is_none() {
         let message = format!("the {} began", is.function);
-        news.push(News::of_pool("scan", message, false));
+        news.push(NewEvent::of_pool("scan", message, false));
         if is.state == "running" {
             return;
         }
@@ -211,7 +211,7 @@ fn compare_scans(old: &PoolStatus, new: &PoolStatus, news: &mut Vec<News>) {
             "running" => format!("the {} is resumed", is.function),
             state => format!("the {} is {state}", is.function),
         };
-        news.push(News::of_pool("scan", message, is.errors > 0));
+        news.push(NewEvent::of_pool("scan", message, is.errors > 0));
     }
 }
 
@@ -239,12 +239,12 @@ mod tests {
         }
     }
 
-    fn kinds(news: &[News]) -> Vec<(&str, bool)> {
+    fn kinds(news: &[NewEvent]) -> Vec<(&str, bool)> {
         news.iter().map(|one| (one.kind, one.is_bad)).collect()
     }
 
     #[test]
-    fn a_leg_that_fails_and_heals_is_told_once_each() {
+    fn leg_failure_and_recovery_yield_one_event_each() {
         let whole = pool(vec![device("/a", "ONLINE"), device("/b", "ONLINE")]);
         let hurt = pool(vec![device("/a", "FAULTED"), device("/b", "ONLINE")]);
         assert_eq!(kinds(&between(None, &whole)), []);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_data_and_devices_that_come_and_go_are_told() {
+    fn checksum_errors_and_device_changes_yield_events() {
         let before = pool(vec![device("/a", "ONLINE")]);
         let wrong = DeviceView {
             checksum_errors: 3,
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scan_that_ran_between_two_looks_is_told_with_both_its_ends() {
+    fn scan_between_two_polls_yields_start_and_end_events() {
         let scanned = |started, state: &str| PoolStatus {
             scan: Some(ScanView {
                 function: "scrub".to_owned(),
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn records_are_found_in_a_history_that_is_cut_and_full_of_others() {
+    fn events_are_found_in_a_truncated_mixed_history() {
         let event = |number| Event {
             number,
             at_ms: 5,

@@ -36,7 +36,7 @@ pub fn dataset(error: DatasetError) -> Failure {
         | Kind::KeyUnchangeable
         | Kind::OtherPool
         | Kind::SnapshotTwice
-        | Kind::PlaceUnsuitable
+        | Kind::LocationUnsuitable
         | Kind::KeyHoldsIt
         | Kind::KeyOfOrigin
         | Kind::CloneBelowOrigin
@@ -58,7 +58,7 @@ pub fn dataset(error: DatasetError) -> Failure {
         Kind::HasDependents { .. } => Some("--recursive destroys them too"),
         _ => None,
     };
-    let failure = Failure::new(kind, told(&error, &error.kind, error.cause));
+    let failure = Failure::new(kind, with_library_message(&error, &error.kind, error.cause));
     match advice {
         Some(advice) => failure.advise(advice),
         None => failure,
@@ -97,7 +97,7 @@ pub fn pool(error: PoolError) -> Failure {
         | Kind::HasRecord(_)
         | Kind::Copies(_)
         | Kind::UnopenedMayBeNewer { .. }
-        | Kind::MayLack(_)
+        | Kind::MayMissData(_)
         | Kind::NewestUnreadable { .. } => FailureKind::NeedsConfirmation,
         Kind::Suspended
         | Kind::SuspendedAgain { .. }
@@ -111,7 +111,7 @@ pub fn pool(error: PoolError) -> Failure {
         Kind::NoSpace => FailureKind::NoSpace,
         _ => FailureKind::Failed,
     };
-    let failure = Failure::new(kind, told(&error, &error.kind, error.cause));
+    let failure = Failure::new(kind, with_library_message(&error, &error.kind, error.cause));
     match &error.kind {
         Kind::DeviceActive { host, .. } => failure.advise(format!(
             "export or destroy that pool on {host}, or run this command there; erase the device first if that \
@@ -122,7 +122,7 @@ pub fn pool(error: PoolError) -> Failure {
 }
 
 /// Returns the full error if the library's own message adds information to the error's kind.
-fn told(
+fn with_library_message(
     error: &(dyn std::error::Error + 'static),
     kind: &dyn std::fmt::Display,
     cause: Option<engine::error::SystemError>,

@@ -14,7 +14,7 @@ use engine::Pool;
 use engine::dataset::{
     DatasetErrorKind, DatasetInfo, DatasetKind, FileSystemSpec, Snapshots, Value,
 };
-use file_system::check::Told;
+use file_system::check::CheckReport;
 use nfs::sharenfs::Share;
 use units::{SnapshotName, VolumeName};
 
@@ -64,15 +64,15 @@ pub fn perform(
             volume::promote(context, &request.name, request.keep_rights)
         }
         FilesystemRequest::Get(request) => {
-            look_at(context, &request.name)?;
+            lookup_name(context, &request.name)?;
             volume::get(context, &request.name, &request.names)
         }
         FilesystemRequest::Set(request) => {
-            look_at(context, &request.name)?;
+            lookup_name(context, &request.name)?;
             volume::set(context, &request.name, request.properties)
         }
         FilesystemRequest::Inherit(request) => {
-            look_at(context, &request.name)?;
+            lookup_name(context, &request.name)?;
             volume::inherit(context, &request.name, &request.names)
         }
     }
@@ -87,10 +87,10 @@ pub fn no_filesystem(name: &str) -> Failure {
 
 /// The file system of that name.
 fn look(context: &Context<'_>, name: &VolumeName) -> Result<DatasetInfo, Failure> {
-    look_at(context, name.as_str())
+    lookup_name(context, name.as_str())
 }
 
-fn look_at(context: &Context<'_>, name: &str) -> Result<DatasetInfo, Failure> {
+fn lookup_name(context: &Context<'_>, name: &str) -> Result<DatasetInfo, Failure> {
     let found = context.pool.dataset((&Dataset::parse(name)?).into());
     let info = found.map_err(|error| match error.kind {
         DatasetErrorKind::NotFound => no_filesystem(name),
@@ -167,7 +167,7 @@ pub fn serve_as_set<'a>(
     for name in names {
         if name == READ_ONLY {
             // Whether files may be changed is decided when a file system is opened.
-            context.hooks.opened_anew(dataset);
+            context.hooks.close_for_reopen(dataset);
         }
         is_served |= [SHARE, READ_ONLY].contains(&name.as_str());
     }
@@ -496,15 +496,15 @@ fn check(
     let checked = opened.and_then(|opened| {
         opened.check(&mut |told| {
             match told {
-                Told::Progress { done, of } => {
+                CheckReport::Progress { done, of } => {
                     progress(&format!("{done} of {of} objects are checked"));
                 }
-                Told::Fault(fault) if faults.len() < FAULTS_MAX => faults.push(FaultView {
+                CheckReport::Fault(fault) if faults.len() < FAULTS_MAX => faults.push(FaultView {
                     object: fault.object,
                     path: fault.path,
                     what: fault.what,
                 }),
-                Told::Fault(_) => {}
+                CheckReport::Fault(_) => {}
             }
             !context.hooks.is_ending()
         })

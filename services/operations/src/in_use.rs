@@ -14,9 +14,9 @@ use super::Context;
 use super::documents::{Documents, export_document, volume};
 
 /// A client that disconnects is still counted for a short time.
-const GOING_WAIT: Duration = Duration::from_secs(1);
+const DISCONNECT_WAIT: Duration = Duration::from_secs(1);
 /// Polling interval.
-const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Clients that are named.
 const NAMES_MAX: usize = 4;
 
@@ -87,7 +87,7 @@ fn is_shown(context: &Context<'_>, of: &VolumeName, target: &IscsiName) -> Resul
 
 /// Refuses to remove `what` while `look` finds users of it. `look` returns their descriptions.
 pub fn unused(what: &str, look: impl Fn() -> Vec<String>) -> Result<(), Failure> {
-    let deadline = Instant::now() + GOING_WAIT;
+    let deadline = Instant::now() + DISCONNECT_WAIT;
     loop {
         let users = look();
         if users.is_empty() {
@@ -96,7 +96,7 @@ pub fn unused(what: &str, look: impl Fn() -> Vec<String>) -> Result<(), Failure>
         if Instant::now() >= deadline {
             return Err(in_use(what, &users));
         }
-        std::thread::sleep(LOOK_INTERVAL);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_says_who_and_which_flag() {
+    fn in_use_refusal_names_clients_and_flag() {
         let users: Vec<String> = (0..6).map(|number| format!("client {number}")).collect();
         let failure = in_use("tank/v", &users);
         assert_eq!(failure.kind, FailureKind::Busy);

@@ -258,7 +258,7 @@ pub fn load_missing(
 
 /// Loads every key with a stored location, for a command that opens the pool for a short time. An
 /// operation that needs a missing key reports it itself.
-pub fn load_what_is_kept(context: &Context<'_>) {
+pub fn load_stored_keys(context: &Context<'_>) {
     let is_kept = |_: &KeyInfo, places: &[KeyLocation]| !places.is_empty();
     let looked = context
         .all()

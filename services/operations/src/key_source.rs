@@ -23,7 +23,7 @@ const PROGRAMS_VARIABLE: &str = "BULKHEAD_KEY_PROGRAMS";
 /// Time-out for a key binary.
 const PROGRAM_TIME_MAX: Duration = Duration::from_secs(10);
 /// Interval between two checks whether the process has exited.
-const PROGRAM_LOOK_INTERVAL: Duration = Duration::from_millis(10);
+const PROGRAM_POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Bytes of its standard error that are retained.
 const COMPLAINT_BYTES_MAX: usize = 1024;
 /// Time-out for the standard error of a failed process, if a child of it holds the pipe open.
@@ -181,7 +181,7 @@ fn finish(mut child: Child, deadline: Instant) -> Result<Zeroizing<Vec<u8>>, Str
     let status = loop {
         match child.try_wait() {
             Ok(Some(status)) => break status,
-            Ok(None) if Instant::now() < deadline => std::thread::sleep(PROGRAM_LOOK_INTERVAL),
+            Ok(None) if Instant::now() < deadline => std::thread::sleep(PROGRAM_POLL_INTERVAL),
             Ok(None) => {
                 end_group(&child);
                 let _ = child.wait();
@@ -192,7 +192,7 @@ fn finish(mut child: Child, deadline: Instant) -> Result<Zeroizing<Vec<u8>>, Str
     };
     // Its children can hold the pipes open.
     let left = deadline.saturating_duration_since(Instant::now());
-    let key = key.recv_timeout(left.max(PROGRAM_LOOK_INTERVAL));
+    let key = key.recv_timeout(left.max(PROGRAM_POLL_INTERVAL));
     if !status.success() {
         let text = complaint.recv_timeout(COMPLAINT_WAIT).unwrap_or_default();
         let text = String::from_utf8_lossy(&text).into_owned();
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_prints_the_key_and_gets_its_arguments_as_they_are() {
+    fn key_command_gets_its_arguments_unchanged() {
         let folder = tempfile::tempdir().expect("folder");
         let words = program(folder.path(), "good", "printf '%s' \"$1\"", 0o755);
         let found = run(folder.path(), &words, PROGRAM_TIME_MAX);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_fails_is_quoted() {
+    fn output_of_a_failing_key_command_is_quoted() {
         let folder = tempfile::tempdir().expect("folder");
         let words = program(folder.path(), "bad", "echo sealed >&2; exit 3", 0o755);
         let why = run(folder.path(), &words, PROGRAM_TIME_MAX).expect_err("fails");
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_hangs_is_ended_with_all_that_it_started() {
+    fn hung_key_command_is_killed_with_its_children() {
         let folder = tempfile::tempdir().expect("folder");
         let words = program(folder.path(), "slow", "sleep 1000", 0o755);
         let begun = Instant::now();
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_others_can_change_or_that_is_none_is_not_run() {
+    fn writable_or_invalid_key_command_is_not_run() {
         let folder = tempfile::tempdir().expect("folder");
         for (name, mode) in [("open", 0o757), ("plain", 0o644)] {
             let words = program(folder.path(), name, "echo never", mode);
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_as_it_is() {
+    fn key_file_is_read_unchanged() {
         let folder = tempfile::tempdir().expect("folder");
         let path = folder.path().join("key");
         std::fs::write(&path, [0, 10, 255]).expect("file");
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_into_which_nobody_writes_is_no_key_and_holds_nobody_up() {
+    fn pipe_without_writer_is_refused_without_blocking() {
         let folder = tempfile::tempdir().expect("folder");
         let path = folder.path().join("pipe");
         rustix::fs::mkfifoat(rustix::fs::CWD, &path, 0o600.into()).expect("a pipe");

@@ -48,7 +48,7 @@ use std::time::Duration;
 
 use control::answer::{FrozenView, OpenFilesView};
 use control::{Answer, Failure, FailureKind, Request};
-use engine::pool::Anew;
+use engine::pool::Restart;
 use engine::{Paused, Pool};
 use file_system::FileSystem;
 use leg_door::{LegRequest, MemberRequest};
@@ -58,7 +58,7 @@ pub(crate) use capabilities::bookmarks;
 pub use capabilities::{demanded, encrypted_datasets, needs};
 pub use document_cache::DocumentCache;
 pub use failures::{dataset as dataset_failure, pool as pool_failure};
-pub use next_step::{suspended_step, tell_wait};
+pub use next_step::{add_write_wait, suspended_step};
 pub use pool::{of_state as of_pool_state, spec as pool_spec};
 pub use rollback::ContentsSwapped;
 pub use snapshot::replay as replay_before_snapshot;
@@ -111,7 +111,7 @@ pub trait ServerHooks {
     fn may_open(&self, _: &VolumeName) {}
     /// Closes the file systems at and below `dataset`, which were opened with the previous properties. The next change
     /// of exports opens them again. Clients retain their open files.
-    fn opened_anew(&self, _dataset: &str) {}
+    fn close_for_reopen(&self, _dataset: &str) {}
     /// `from`, and all below it, has another name.
     fn renamed(&self, from: &VolumeName, to: &VolumeName);
     /// If `name` is served, pauses its clients, calls `exchange` to swap its contents and notifies
@@ -123,7 +123,7 @@ pub trait ServerHooks {
     ) -> Result<Option<ContentsSwapped>, Failure>;
     /// Terminates the owner of the suspended pool, so that its successor opens the pool with the devices that are
     /// available again. Returns once that is certain.
-    fn begin_anew(&self, _: Anew) -> Result<(), Failure> {
+    fn exit_for_restart(&self, _: Restart) -> Result<(), Failure> {
         let message = "the pool is suspended, and opened by this command only";
         Err(Failure::new(FailureKind::Unavailable, message))
     }
@@ -316,7 +316,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_name_has_no_space_but_may_be_below_one_that_has() {
+    fn new_name_has_no_space_but_its_parent_may() {
         for name in ["tank/a b", "tank/v@before upgrade", "my pool"] {
             let failure = refuse_space(name).expect_err(name);
             assert!(

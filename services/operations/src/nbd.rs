@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn exports_have_unique_names_and_may_be_said_twice() {
+    fn nbd_exports_have_unique_names_and_are_idempotent() {
         let documents = FakeDocuments::with_volumes(&["tank/a", "tank/b"]);
         let done = |changed| move |answer: &Answer| matches!(answer, Answer::Done(d) if d.changed == changed);
         assert!(export(&documents, "tank/a", Some("x")).is_ok_and(|a| done(true)(&a)));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn unexport_ends_one_or_all() {
+    fn unexport_removes_one_or_all_exports() {
         let documents = FakeDocuments::with_volumes(&["tank/a"]);
         export(&documents, "tank/a", Some("x")).expect("exported");
         export(&documents, "tank/a", Some("y")).expect("exported");

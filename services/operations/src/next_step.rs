@@ -44,7 +44,7 @@ pub fn suspended_step(name: &str) -> Advice {
 }
 
 /// Adds to the pool's state the time since when its writes are blocked, and an action if there is no other one for it.
-pub fn tell_wait(pool: &mut PoolStatus) {
+pub fn add_write_wait(pool: &mut PoolStatus) {
     let Some(wait) = &pool.writes_wait else {
         return;
     };
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn no_step_contradicts_another() {
+    fn recommended_steps_do_not_contradict() {
         let hurt = || {
             let lost = DeviceView {
                 write_errors: 90,
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn every_state_has_its_sentence() {
+    fn every_pool_state_has_a_sentence() {
         let whole = || pool(vec![device("/a", "ONLINE"), device("/b", "ONLINE")]);
         let hurt = |state: &str| pool(vec![device("/a", "ONLINE"), device("/b", state)]);
         let replaced = pool(vec![
@@ -550,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn lack_of_space_comes_before_the_disks_only_when_clients_suffer() {
+    fn space_advice_precedes_disks_only_when_writes_fail() {
         let buttons = |pool: PoolStatus| -> Vec<Button> {
             steps(&pool)
                 .into_iter()

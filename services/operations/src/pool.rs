@@ -14,7 +14,8 @@ use control::operations::pool::{
 use control::request::Properties;
 use control::{Answer, Failure, FailureKind};
 use engine::pool::{
-    Anew, DeviceStatus, GoesOn, GroupSpec, PoolError, PoolErrorKind, PoolSpec, PoolStatus, Role,
+    DeviceStatus, GroupSpec, PoolError, PoolErrorKind, PoolSpec, PoolStatus, Restart, Resumption,
+    Role,
 };
 use leg_door::{LegRequest, MemberRequest};
 
@@ -74,20 +75,20 @@ fn retry_legs(context: &Context<'_>, device: Option<String>) -> Vec<String> {
         None => context.hooks.held_legs(),
     };
     legs.retain(|leg| {
-        let answer = context.hooks.leg(leg, LegRequest::TakeBack);
+        let answer = context.hooks.leg(leg, LegRequest::Readmit);
         matches!(answer, Some(Ok(_)))
     });
     legs
 }
 
-fn begin_anew(context: &Context<'_>, anew: Anew) -> Result<Answer, Failure> {
+fn exit_for_restart(context: &Context<'_>, anew: Restart) -> Result<Answer, Failure> {
     let without: Vec<_> = anew.without.iter().map(|path| path.display()).collect();
     let without: Vec<String> = without.iter().map(ToString::to_string).collect();
     let without = match without.as_slice() {
         [] => "with all its devices".to_owned(),
         some => format!("without {}", some.join(", ")),
     };
-    context.hooks.begin_anew(anew)?;
+    context.hooks.exit_for_restart(anew)?;
     let name = context.pool.name();
     Ok(Done::changed(format!(
         "the server of pool {name} terminates, and the next start continues {without}; if neither Pacemaker nor systemd starts it, \
@@ -138,9 +139,9 @@ pub fn perform(
         }) => {
             let device = device.as_deref().map(text);
             let goes_on =
-                needs(pool.upkeep())?.go_on(device.as_deref(), missing_devices_are_not_newer);
+                needs(pool.upkeep())?.resume_pool(device.as_deref(), missing_devices_are_not_newer);
             match goes_on.map_err(failures::pool)? {
-                GoesOn::AsItIs => {
+                Resumption::InPlace => {
                     let tried = retry_legs(context, device);
                     Ok(Done::changed(format!(
                         "cleared the errors of pool {name}{}",
@@ -150,7 +151,7 @@ pub fn perform(
                             .collect::<String>()
                     )))
                 }
-                GoesOn::Anew(anew) => begin_anew(context, anew),
+                Resumption::Restart(anew) => exit_for_restart(context, anew),
             }
         }
         PoolRequest::Attach(Attach {
@@ -221,7 +222,7 @@ pub fn perform(
         }
         PoolRequest::LogLevel(LogLevel { filter }) => context.hooks.log_filter(filter.as_deref()),
         PoolRequest::Online(Online { device }) => {
-            if let Some(answer) = context.hooks.leg(&text(&device), LegRequest::TakeBack) {
+            if let Some(answer) = context.hooks.leg(&text(&device), LegRequest::Readmit) {
                 return answer;
             }
             done(needs(pool.devices())?.online(&text(&device), false))?;
@@ -394,7 +395,7 @@ mod tests {
 
     /// Pools of other software have groups that cannot be made here.
     #[test]
-    fn a_single_device_does_not_join_a_group_of_any_kind_without_a_question() {
+    fn single_device_is_added_to_a_redundant_pool_with_flag_only() {
         let single = GroupSpec {
             kind: engine::pool::GroupKind::Stripe,
             role: engine::pool::GroupRole::Data,

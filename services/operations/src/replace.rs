@@ -15,11 +15,11 @@ use super::{Context, failures, status};
 use crate::needs;
 
 /// Polling interval of a replacement in progress.
-const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// Polls between two progress reports.
-const LOOKS_PER_REPORT: u32 = 4;
+const POLLS_PER_REPORT: u32 = 4;
 /// Consecutive polls without progress and with the new disk not in use, after which waiting is given up.
-const IDLE_LOOKS_MAX: u32 = 4;
+const IDLE_POLLS_MAX: u32 = 4;
 /// Errors after which a device is offered for replacement although it works.
 const ERRORS_MAX: u64 = 50;
 
@@ -134,16 +134,16 @@ fn wait(context: &Context<'_>, progress: &mut dyn FnMut(&str)) -> Result<(), Fai
             Some(new) if !is_running && !is_filled(&pool, &new) => idle += 1,
             _ => idle = 0,
         }
-        if idle == IDLE_LOOKS_MAX {
-            return Err(stands_still(&pool));
+        if idle == IDLE_POLLS_MAX {
+            return Err(stalled_failure(&pool));
         }
-        if looks % LOOKS_PER_REPORT == 0 {
+        if looks % POLLS_PER_REPORT == 0 {
             if let Some(scan) = &pool.scan {
                 progress(&control::words::scan_line(&status::scan(scan)));
             }
         }
         looks += 1;
-        std::thread::sleep(LOOK_INTERVAL);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -155,7 +155,7 @@ fn is_filled(pool: &PoolStatus, new: &str) -> bool {
 
 /// The new disk was removed or has failed. The replacement is stalled until it is available again or is itself
 /// replaced.
-fn stands_still(pool: &PoolStatus) -> Failure {
+fn stalled_failure(pool: &PoolStatus) -> Failure {
     let new = under_way(pool).unwrap_or_default();
     let state = pool
         .find(&new)
@@ -364,7 +364,7 @@ pub mod tests {
     }
 
     #[test]
-    fn the_bad_device_and_the_smallest_disk_that_fits_are_chosen() {
+    fn failed_device_gets_the_smallest_suitable_disk() {
         use DeviceState::{Faulted, Online};
         let disk = |state| device("/a", "file", state);
         let one_bad = mirror(vec![disk(Online), device("/b", "file", Faulted)]);
@@ -446,7 +446,7 @@ pub mod tests {
     }
 
     #[test]
-    fn a_replacement_that_is_under_way_is_waited_for_and_one_that_was_done_is_done() {
+    fn replace_waits_for_a_running_replacement_and_is_idempotent() {
         let replacing = DeviceStatus {
             children: vec![
                 device("/b", "file", DeviceState::Faulted),

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use control::effect::GOVERNED_BY_PLACE;
+use control::effect::GOVERNED_BY_PARENT;
 use control::exports::PROPERTY_PREFIX;
 use control::replication::REPLICATE_PROPERTY;
 use control::request::{FilesystemRequest, Properties, VolumeRequest};
@@ -74,7 +74,7 @@ fn is_share(names: &[String]) -> bool {
 const OF_FILES: [&str; 5] = ["aclinherit", "aclmode", "acltype", "sharenfs", "snapdir"];
 
 /// The properties that a dataset inherits by its name.
-struct AtPlace {
+struct InheritedRules {
     name: String,
     kind: DatasetKind,
     /// The governed properties that are set on it or above it, or have a default.
@@ -85,7 +85,7 @@ struct AtPlace {
     replicated: BTreeSet<String>,
 }
 
-impl AtPlace {
+impl InheritedRules {
     fn of(context: &Context<'_>, name: &str) -> Result<Self, Failure> {
         let dataset = DatasetRef::from_checked(name);
         let kind = context
@@ -95,7 +95,7 @@ impl AtPlace {
             .kind;
         let found = context.pool.dataset_properties(dataset);
         let found = found.map_err(failures::dataset)?.into_iter();
-        let governed = found.filter(|(name, _)| GOVERNED_BY_PLACE.contains(&name.as_str()));
+        let governed = found.filter(|(name, _)| GOVERNED_BY_PARENT.contains(&name.as_str()));
         let all = context.all()?;
         Ok(Self {
             name: name.to_owned(),
@@ -141,7 +141,7 @@ impl AtPlace {
         is_meant: impl Fn(&str) -> bool,
     ) -> Result<(), Failure> {
         let is_volume = self.kind == DatasetKind::Volume;
-        for name in GOVERNED_BY_PLACE {
+        for name in GOVERNED_BY_PARENT {
             let has_meaning = !is_volume || !OF_FILES.contains(name);
             let (here, there) = (self.value(name), place.value(name));
             if has_meaning && here != there && is_meant(name) {
@@ -176,8 +176,8 @@ pub fn refuse_other_clone(
     from: &SnapshotName,
     to: &VolumeName,
 ) -> Result<(), Failure> {
-    let origin = AtPlace::of(context, from.volume().as_str())?;
-    let place = AtPlace::above(context, to)?;
+    let origin = InheritedRules::of(context, from.volume().as_str())?;
+    let place = InheritedRules::above(context, to)?;
     origin.refuse_other(&place, to.as_str(), |_| true)?;
     match place.replicated.is_subset(&origin.replicated) {
         true => Ok(()),
@@ -190,13 +190,16 @@ pub fn refuse_other_clone(
 
 /// Refuses a new name by which a dataset, or one below it, would have other governed properties, another schedule, or be replicated
 /// elsewhere. Those below inherit from it, or from above it just as it does.
-pub fn refuse_other_place(
+pub fn refuse_other_location(
     context: &Context<'_>,
     from: &VolumeName,
     to: &VolumeName,
 ) -> Result<(), Failure> {
-    let moved = AtPlace::of(context, from.as_str())?;
-    let (before, after) = (AtPlace::above(context, from)?, AtPlace::above(context, to)?);
+    let moved = InheritedRules::of(context, from.as_str())?;
+    let (before, after) = (
+        InheritedRules::above(context, from)?,
+        InheritedRules::above(context, to)?,
+    );
     moved.refuse_other(&after, to.as_str(), |name| !moved.is_its_own(name))?;
     let all = context.all()?;
     let own = all.own(from.as_str());
@@ -212,15 +215,15 @@ pub fn refuse_other_owner(
     origin: &str,
 ) -> Result<(), Failure> {
     let owner = origin.split('@').next().unwrap_or(origin);
-    let owner = AtPlace::of(context, owner)?;
-    let heir = AtPlace::of(context, clone.as_str())?;
+    let owner = InheritedRules::of(context, owner)?;
+    let heir = InheritedRules::of(context, clone.as_str())?;
     owner.refuse_other(&heir, clone.as_str(), |_| true)?;
     refuse_other_rules(&owner, &heir, false)
 }
 
 fn refuse_other_rules(
-    before: &AtPlace,
-    after: &AtPlace,
+    before: &InheritedRules,
+    after: &InheritedRules,
     has_own_schedule: bool,
 ) -> Result<(), Failure> {
     let (here, there) = (&before.name, &after.name);

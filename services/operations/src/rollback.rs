@@ -68,7 +68,7 @@ pub fn perform(
     })?;
     // The swap is done: later failures must not be reported as a refusal.
     if let Some(size) = size.filter(|_| !grows) {
-        volume::give_back(&name, context.pool.adjust_reservation(&before, size));
+        volume::restore_reservation(&name, context.pool.adjust_reservation(&before, size));
     }
     let size = size.or(before.volume.map(|now| now.size));
     Ok(Answer::RolledBack(RolledBack {

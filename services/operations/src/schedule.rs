@@ -17,7 +17,7 @@ use units::{SnapshotName, VolumeName};
 
 use super::datasets::{Contents, Dataset};
 use super::documents::{All, Documents, document_failure};
-use super::events::News;
+use super::events::NewEvent;
 use super::loss::some_of;
 use super::snapshot::replay;
 use super::{Context, failures};
@@ -183,7 +183,7 @@ struct Schedule {
     volumes: Vec<VolumeName>,
 }
 
-fn schedules(all: &All, infos: &[DatasetInfo]) -> (Vec<Schedule>, Vec<News>) {
+fn schedules(all: &All, infos: &[DatasetInfo]) -> (Vec<Schedule>, Vec<NewEvent>) {
     let mut found = BTreeMap::new();
     let mut news = Vec::new();
     for (of, text) in all.having(SCHEDULE_PROPERTY) {
@@ -198,7 +198,7 @@ fn schedules(all: &All, infos: &[DatasetInfo]) -> (Vec<Schedule>, Vec<News>) {
             }
             Err(error) => {
                 let message = format!("the schedule of {of} is not obeyed: {error}");
-                news.push(News::of_pool("schedule", message, true));
+                news.push(NewEvent::of_pool("schedule", message, true));
             }
         }
     }
@@ -211,7 +211,7 @@ fn schedules(all: &All, infos: &[DatasetInfo]) -> (Vec<Schedule>, Vec<News>) {
                 Err(error) => {
                     let message =
                         format!("no scheduled snapshot of {}: {error}; rename it", info.name);
-                    news.push(News::of_pool("schedule", message, true));
+                    news.push(NewEvent::of_pool("schedule", message, true));
                 }
             }
         }
@@ -225,7 +225,7 @@ fn ancestry(name: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Returns the time of a rule's snapshot of this kind, if its name has that form.
-fn moment_of(name: &str) -> Option<(u64, &str)> {
+fn snapshot_time_of(name: &str) -> Option<(u64, &str)> {
     let (_, tag) = name.split_once('@')?;
     let (moment, label) = tag.strip_prefix(NAME_PREFIX)?.split_once('-')?;
     Some((from_compact_utc(moment)?, label))
@@ -242,7 +242,7 @@ struct Made<'a> {
 fn made_by_volume(infos: &[DatasetInfo]) -> BTreeMap<&str, Vec<Made<'_>>> {
     let mut by_volume: BTreeMap<&str, Vec<Made<'_>>> = BTreeMap::new();
     for info in infos.iter().filter(|info| info.snapshot) {
-        if let Some((at_s, label)) = moment_of(&info.name) {
+        if let Some((at_s, label)) = snapshot_time_of(&info.name) {
             let volume = info.name.split('@').next().unwrap_or_default();
             let made = Made { info, at_s, label };
             by_volume.entry(volume).or_default().push(made);
@@ -301,7 +301,7 @@ pub struct Memory {
 /// The outcome of a run.
 pub struct Outcome {
     /// Events to report.
-    pub news: Vec<News>,
+    pub news: Vec<NewEvent>,
     /// Number of created snapshots.
     pub taken: usize,
     /// Snapshots that were removed.
@@ -311,7 +311,7 @@ pub struct Outcome {
 }
 
 /// Returns the next due time after `now_s` for these values of [`SCHEDULE_PROPERTY`].
-pub fn next_moment<'a>(texts: impl Iterator<Item = &'a str>, now_s: u64) -> Option<u64> {
+pub fn next_due_time<'a>(texts: impl Iterator<Item = &'a str>, now_s: u64) -> Option<u64> {
     let documents = texts.filter_map(|text| ScheduleDocument::decode(text).ok());
     let rules = documents.flat_map(|document| document.rules);
     rules.map(|rule| rule.when.next(now_s)).min()
@@ -355,7 +355,7 @@ fn wanted(
     infos: &[DatasetInfo],
     made: &BTreeMap<&str, Vec<Made<'_>>>,
     now_s: u64,
-) -> (Vec<SnapshotName>, Vec<News>) {
+) -> (Vec<SnapshotName>, Vec<NewEvent>) {
     let mut news = Vec::new();
     let born: BTreeMap<&str, u64> = infos
         .iter()
@@ -395,7 +395,7 @@ fn wanted(
                         let advice = long_name_advice(volume.as_str());
                         let message =
                             format!("no scheduled snapshot of {volume}: {error}; {advice}");
-                        news.push(News::of_pool("schedule", message, true));
+                        news.push(NewEvent::of_pool("schedule", message, true));
                     }
                 }
             }
@@ -433,9 +433,9 @@ fn is_unchanged(context: &Context<'_>, volume: &VolumeName) -> Result<bool, Fail
 
 /// Creates the snapshots `names`, all at once. If that fails, creates them one by one. Returns the snapshots
 /// taken and the events to report.
-fn take(context: &Context<'_>, names: Vec<SnapshotName>) -> (Vec<SnapshotName>, Vec<News>) {
+fn take(context: &Context<'_>, names: Vec<SnapshotName>) -> (Vec<SnapshotName>, Vec<NewEvent>) {
     let (mut taken, mut news) = (Vec::new(), Vec::new());
-    for moment in moments(names) {
+    for moment in batches(names) {
         if take_together(context, &moment).is_ok() {
             taken.extend(moment);
             continue;
@@ -444,7 +444,7 @@ fn take(context: &Context<'_>, names: Vec<SnapshotName>) -> (Vec<SnapshotName>, 
             match take_together(context, std::slice::from_ref(&name)) {
                 Ok(()) => taken.push(name),
                 Err(failure) => {
-                    news.push(News::of_pool("schedule", missed(&name, &failure), true));
+                    news.push(NewEvent::of_pool("schedule", missed(&name, &failure), true));
                 }
             }
         }
@@ -470,18 +470,18 @@ fn missed(name: &SnapshotName, failure: &Failure) -> String {
 
 /// Groups the names by transaction group, which can hold one snapshot of a volume. If several rules
 /// of a volume are due, the first of every volume is taken at once, then the second.
-fn moments(names: Vec<SnapshotName>) -> Vec<Vec<SnapshotName>> {
+fn batches(names: Vec<SnapshotName>) -> Vec<Vec<SnapshotName>> {
     let mut taken: BTreeMap<VolumeName, usize> = BTreeMap::new();
-    let mut moments: Vec<Vec<SnapshotName>> = Vec::new();
+    let mut batches: Vec<Vec<SnapshotName>> = Vec::new();
     for name in names {
         let count = taken.entry(name.volume()).or_default();
-        match moments.get_mut(*count) {
+        match batches.get_mut(*count) {
             Some(moment) => moment.push(name),
-            None => moments.push(vec![name]),
+            None => batches.push(vec![name]),
         }
         *count += 1;
     }
-    moments
+    batches
 }
 
 fn take_together(context: &Context<'_>, names: &[SnapshotName]) -> Result<(), Failure> {
@@ -506,7 +506,7 @@ fn excess(
                 let label = rule.when.label();
                 let is_new = |name: &&SnapshotName| {
                     name.volume() == *volume
-                        && moment_of(name.as_str()).is_some_and(|(_, of)| of == label)
+                        && snapshot_time_of(name.as_str()).is_some_and(|(_, of)| of == label)
                 };
                 let new = taken.iter().filter(is_new).count();
                 let old: Vec<_> = mine.iter().filter(|made| made.label == label).collect();
@@ -520,7 +520,7 @@ fn excess(
 }
 
 /// Removes those of `names` that schedules created. Returns their number and the events to report.
-fn remove(context: &Context<'_>, names: &[SnapshotName]) -> (usize, Vec<News>) {
+fn remove(context: &Context<'_>, names: &[SnapshotName]) -> (usize, Vec<NewEvent>) {
     let names: Vec<SnapshotName> = names
         .iter()
         .filter(|name| is_made_by_schedule(context, name))
@@ -540,7 +540,7 @@ fn remove(context: &Context<'_>, names: &[SnapshotName]) -> (usize, Vec<News>) {
                     _ => error.to_string(),
                 };
                 let message = format!("{name} is kept beyond its schedule: {why}");
-                news.push(News::of_pool("schedule", message, false));
+                news.push(NewEvent::of_pool("schedule", message, false));
             }
         }
     }
@@ -609,7 +609,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schedule_that_keeps_fewer_says_what_it_destroys() {
+    fn reduced_schedule_lists_snapshots_to_destroy() {
         let infos: Vec<DatasetInfo> = (1..=5_u64)
             .map(|day| {
                 let at_s = 1_790_000_000 + day * 24 * 3600;
@@ -632,7 +632,7 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_obeys_the_nearest_schedule_above_it() {
+    fn nearest_schedule_above_a_volume_applies() {
         let infos: Vec<DatasetInfo> = [
             "tank",
             "tank/v0",
@@ -673,7 +673,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_that_is_missed_again_is_told_in_the_same_words() {
+    fn repeated_missed_snapshot_has_the_same_message() {
         let words = |name: &str| {
             let kind = DatasetErrorKind::NoSpace;
             let failure = Failure::usage(format!("snapshot {name}: {kind}"));
@@ -685,16 +685,16 @@ mod tests {
     }
 
     #[test]
-    fn one_moment_makes_one_snapshot_of_a_volume() {
+    fn batch_holds_one_snapshot_per_volume() {
         let names = ["tank/v@a", "tank/v@b", "tank/w@b", "tank/v@c"];
         let names = names.map(|name| name.parse().expect("a name"));
-        let moments = moments(names.to_vec());
+        let batches = batches(names.to_vec());
         let words = |moment: &Vec<SnapshotName>| -> Vec<String> {
             moment.iter().map(ToString::to_string).collect()
         };
-        let moments: Vec<Vec<String>> = moments.iter().map(words).collect();
+        let batches: Vec<Vec<String>> = batches.iter().map(words).collect();
         assert_eq!(
-            moments,
+            batches,
             [
                 vec!["tank/v@a", "tank/w@b"],
                 vec!["tank/v@b"],
@@ -704,7 +704,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_of_the_same_rule_go_as_the_pool_counts_not_as_the_clock_said() {
+    fn expired_snapshots_are_ordered_by_txg_not_by_clock() {
         let infos = [
             info("tank/v", 1),
             info("tank/v@auto-20400101T030000Z-daily", 2),
@@ -736,7 +736,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schedule_of_a_newer_program_is_told_and_covers_its_volumes_with_nothing() {
+    fn schedule_of_newer_version_is_reported_and_runs_nothing() {
         let infos = [info("tank/v", 1)];
         let newer = BTreeMap::from([(SCHEDULE_PROPERTY.to_owned(), r#"{"version":2}"#.to_owned())]);
         let mut all = all(&[("tank", &["daily keep 1"])]);

@@ -11,20 +11,20 @@ use engine::Pool;
 use engine::pool::{PoolError, PoolErrorKind, ScanKind, ScanState, ScanStatus, ScrubCommand};
 
 use super::documents::{All, Documents, document_failure};
-use super::events::News;
+use super::events::NewEvent;
 use super::schedule::now_s;
-use super::status::{scan, word_of};
+use super::status::{scan, scan_name};
 use super::{Context, failures};
 use crate::needs;
 
 /// Polling interval of an active scan.
-const SCAN_LOOK_INTERVAL: Duration = Duration::from_millis(200);
+const SCAN_POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Polls between two progress reports.
-const LOOKS_PER_REPORT: u32 = 5;
+const POLLS_PER_REPORT: u32 = 5;
 
 /// Polls without a scan after which there is none. ZFS briefly shows none while it replaces a scan with a new one,
 /// such as the resilver of a device that is available again.
-const LOOKS_WITHOUT_SCAN_MAX: u32 = 50;
+const POLLS_WITHOUT_SCAN_MAX: u32 = 50;
 
 /// Maximum number of restarts of an awaited scrub after a resilver replaced it.
 const RESTARTS_MAX: u32 = 3;
@@ -62,12 +62,12 @@ pub fn perform(
         return Ok(begun);
     }
     let mut scan = wait_for_scan(context, progress)?;
-    let is_resilver = |scan: &ScanView| scan.function == word_of(ScanKind::Resilver);
+    let is_resilver = |scan: &ScanView| scan.function == scan_name(ScanKind::Resilver);
     let mut restarts = 0;
     // A device is available again, and ZFS resilvers it first.
     while is_resilver(&scan) && action == ScrubAction::Start && restarts < RESTARTS_MAX {
         restarts += 1;
-        std::thread::sleep(SCAN_LOOK_INTERVAL);
+        std::thread::sleep(SCAN_POLL_INTERVAL);
         await_resilver(context, progress)?;
         command_scrub(context.pool, command, String::new())?;
         scan = wait_for_scan(context, progress)?;
@@ -130,11 +130,11 @@ pub fn wait_for_scan(
         let running = |found: &&ScanStatus| found.state == ScanState::Running;
         let Some(found) = status.scan.as_ref() else {
             without += 1;
-            if without > LOOKS_WITHOUT_SCAN_MAX {
+            if without > POLLS_WITHOUT_SCAN_MAX {
                 let message = "the pool reports no scan";
                 return Err(Failure::new(FailureKind::Failed, message));
             }
-            std::thread::sleep(SCAN_LOOK_INTERVAL);
+            std::thread::sleep(SCAN_POLL_INTERVAL);
             continue;
         };
         without = 0;
@@ -149,11 +149,11 @@ pub fn wait_for_scan(
             );
             return Err(Failure::new(FailureKind::Unavailable, message));
         }
-        if looks % LOOKS_PER_REPORT == 0 {
+        if looks % POLLS_PER_REPORT == 0 {
             progress(&control::words::scan_line(&view));
         }
         looks += 1;
-        std::thread::sleep(SCAN_LOOK_INTERVAL);
+        std::thread::sleep(SCAN_POLL_INTERVAL);
     }
 }
 
@@ -198,7 +198,7 @@ pub fn schedule_view(pool: &dyn Pool) -> Option<ScrubScheduleView> {
 }
 
 /// The next due time of a scrub.
-pub fn next_moment(all: &All, root: &str, now_s: u64) -> Option<u64> {
+pub fn next_due_time(all: &All, root: &str, now_s: u64) -> Option<u64> {
     document(all, root).map(|document| document.when.next(now_s))
 }
 
@@ -215,7 +215,7 @@ pub fn obey(
     context: &Context<'_>,
     memory: &mut Memory,
     now_s: u64,
-) -> Result<(Option<News>, bool), Failure> {
+) -> Result<(Option<NewEvent>, bool), Failure> {
     let all = context.all()?;
     let Some(document) = document(&all, &context.root()) else {
         return Ok((None, false));
@@ -232,7 +232,7 @@ pub fn obey(
     if scrub.as_ref().is_some_and(is_under_way) {
         let is_told = std::mem::replace(&mut memory.is_told, true);
         let message = "the scheduled scrub is postponed until the active scan has finished";
-        let news = (!is_told).then(|| News::of_pool("scan", message, false));
+        let news = (!is_told).then(|| NewEvent::of_pool("scan", message, false));
         return Ok((news, true));
     }
     memory.is_told = false;
@@ -241,7 +241,7 @@ pub fn obey(
         .scrub(ScrubCommand::Start)
         .map_err(failures::pool)?;
     let message = format!("the scheduled scrub ({}) begins", document.when);
-    Ok((Some(News::of_pool("scan", message, false)), false))
+    Ok((Some(NewEvent::of_pool("scan", message, false)), false))
 }
 
 fn is_under_way(scan: &ScanStatus) -> bool {

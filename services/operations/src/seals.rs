@@ -554,12 +554,12 @@ pub mod fake {
 mod tests {
     use super::*;
 
-    const PLACE: &str = "bulkhead:target:iqn.2026-01.org.example:a chap ann";
+    const BINDING: &str = "bulkhead:target:iqn.2026-01.org.example:a chap ann";
 
     /// A host with its own state directory.
-    struct Machine(tempfile::TempDir);
+    struct TestHost(tempfile::TempDir);
 
-    impl Machine {
+    impl TestHost {
         fn new() -> Self {
             Self(tempfile::tempdir().expect("a folder"))
         }
@@ -586,40 +586,49 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sealed_opens_in_its_place_in_its_pool_with_its_key_only() {
-        let machine = Machine::new();
+    fn sealed_secret_opens_only_in_its_slot_pool_and_key() {
+        let machine = TestHost::new();
         let ring = machine.ring(1);
-        let sealed = ring.seal(PLACE, b"correct horse").expect("sealed");
+        let sealed = ring.seal(BINDING, b"correct horse").expect("sealed");
         assert!(!sealed.contains(&units::hex::encode(b"correct horse")));
         let again = machine.ring(1);
         assert_eq!(
-            &**again.open(PLACE, &sealed).expect("opened"),
+            &**again.open(BINDING, &sealed).expect("opened"),
             b"correct horse"
         );
         assert_eq!(again.open("elsewhere", &sealed), Err(SealError::Broken));
         let mut other = sealed.clone();
         other.pop();
         other.push(if sealed.ends_with('0') { '1' } else { '0' });
-        assert_eq!(again.open(PLACE, &other), Err(SealError::Broken));
+        assert_eq!(again.open(BINDING, &other), Err(SealError::Broken));
         let missing =
-            |ring: Ring| matches!(ring.open(PLACE, &sealed), Err(SealError::KeyMissing(_)));
+            |ring: Ring| matches!(ring.open(BINDING, &sealed), Err(SealError::KeyMissing(_)));
         assert!(missing(machine.ring(2)), "another pool");
-        assert!(missing(Machine::new().ring(1)), "another machine");
+        assert!(missing(TestHost::new().ring(1)), "another machine");
         for bad in ["", "1", "2:00:00", "1:00c0ffee:zz", "1:00c0ffee:00"] {
-            assert!(again.open(PLACE, bad).is_err(), "{bad}");
+            assert!(again.open(BINDING, bad).is_err(), "{bad}");
         }
-        assert_ne!(ring.seal(PLACE, b"correct horse").expect("sealed"), sealed);
+        assert_ne!(
+            ring.seal(BINDING, b"correct horse").expect("sealed"),
+            sealed
+        );
     }
 
     #[test]
-    fn the_clusters_key_seals_where_there_is_one_and_older_ones_still_open() {
-        let machine = Machine::new();
-        let alone = machine.ring(1).seal(PLACE, b"set before").expect("sealed");
+    fn cluster_key_seals_and_older_keys_still_open() {
+        let machine = TestHost::new();
+        let alone = machine
+            .ring(1)
+            .seal(BINDING, b"set before")
+            .expect("sealed");
         std::fs::write(machine.cluster_key(), [1; 128]).expect("a key");
         let ring = machine.ring(1);
         assert!(!ring.is_current(&alone));
-        assert_eq!(&**ring.open(PLACE, &alone).expect("opened"), b"set before");
-        let first = ring.seal(PLACE, b"set after").expect("sealed");
+        assert_eq!(
+            &**ring.open(BINDING, &alone).expect("opened"),
+            b"set before"
+        );
+        let first = ring.seal(BINDING, b"set after").expect("sealed");
         assert!(ring.is_current(&first));
         // The key of the cluster is replaced, and the old one is retained.
         let kept = machine.seals().folder().join("authkey-1");
@@ -627,40 +636,40 @@ mod tests {
         std::fs::write(machine.cluster_key(), [2; 128]).expect("a key");
         let ring = machine.ring(1);
         assert!(!ring.is_current(&first));
-        assert_eq!(&**ring.open(PLACE, &first).expect("opened"), b"set after");
+        assert_eq!(&**ring.open(BINDING, &first).expect("opened"), b"set after");
         std::fs::remove_file(kept).expect("forgotten");
-        let gone = machine.ring(1).open(PLACE, &first);
+        let gone = machine.ring(1).open(BINDING, &first);
         assert!(matches!(gone, Err(SealError::KeyMissing(_))));
     }
 
     /// The key that the last rotation retained opens secrets that are not sealed again yet.
     #[test]
-    fn after_any_number_of_rotations_the_latest_keys_and_the_own_one_open() {
-        let machine = Machine::new();
-        let own = machine.ring(1).seal(PLACE, b"own").expect("sealed");
+    fn latest_keys_and_own_key_open_after_rotations() {
+        let machine = TestHost::new();
+        let own = machine.ring(1).seal(BINDING, b"own").expect("sealed");
         let mut last = String::new();
         for number in 0..2 * OTHER_KEYS_MAX {
             std::fs::write(machine.cluster_key(), [number as u8; 128]).expect("a key");
             let ring = machine.ring(1);
-            last = ring.seal(PLACE, b"last").expect("sealed");
+            last = ring.seal(BINDING, b"last").expect("sealed");
             let name = format!("authkey-{}-0", 1_800_000_000 + number);
             let kept = machine.seals().folder().join(name);
             std::fs::rename(machine.cluster_key(), kept).expect("kept");
         }
         let ring = machine.ring(1);
-        assert_eq!(ring.open(PLACE, &own).as_deref(), Ok(&b"own".to_vec()));
-        assert_eq!(ring.open(PLACE, &last).as_deref(), Ok(&b"last".to_vec()));
+        assert_eq!(ring.open(BINDING, &own).as_deref(), Ok(&b"own".to_vec()));
+        assert_eq!(ring.open(BINDING, &last).as_deref(), Ok(&b"last".to_vec()));
     }
 
     #[test]
-    fn a_machine_without_a_cluster_makes_its_key_once_and_for_itself() {
+    fn host_without_cluster_creates_its_own_key_once() {
         use std::os::unix::fs::PermissionsExt as _;
-        let machine = Machine::new();
+        let machine = TestHost::new();
         let seals = machine.seals();
         let looked = seals.ring(|| Ok(1)).expect("none");
-        assert!(looked.seal(PLACE, b"x").is_err());
+        assert!(looked.seal(BINDING, b"x").is_err());
         assert!(!seals.folder().exists(), "a lookup creates nothing");
-        let sealed = machine.ring(1).seal(PLACE, b"x").expect("sealed");
+        let sealed = machine.ring(1).seal(BINDING, b"x").expect("sealed");
         assert!(machine.ring(1).is_current(&sealed));
         let mode =
             |path: &Path| std::fs::metadata(path).expect("made").permissions().mode() & 0o777;
@@ -671,16 +680,16 @@ mod tests {
 
     /// A truncated copy, an empty file, or other contents.
     #[test]
-    fn a_key_file_of_a_wrong_length_seals_and_opens_nothing_and_is_told_of() {
+    fn key_file_of_wrong_length_is_unused_and_reported() {
         for bytes in [0, 17, OWN_KEY_BYTES, 127, 4097] {
-            let machine = Machine::new();
-            let own = machine.ring(1).seal(PLACE, b"x").expect("sealed");
+            let machine = TestHost::new();
+            let own = machine.ring(1).seal(BINDING, b"x").expect("sealed");
             std::fs::write(machine.cluster_key(), vec![9; bytes]).expect("written");
             for ring in [
                 machine.ring(1),
                 machine.seals().ring(|| Ok(1)).expect("read"),
             ] {
-                let failure = ring.seal(PLACE, b"x").expect_err("no key seals");
+                let failure = ring.seal(BINDING, b"x").expect_err("no key seals");
                 assert!(
                     failure
                         .message
@@ -693,23 +702,23 @@ mod tests {
                         .is_some_and(|advice| advice.contains("copy it again"))
                 );
                 // Secrets sealed with the host's own key can still be opened.
-                assert!(ring.open(PLACE, &own).is_ok() && !ring.is_current(&own));
+                assert!(ring.open(BINDING, &own).is_ok() && !ring.is_current(&own));
             }
         }
         for bytes in [0, OWN_KEY_BYTES - 1, OWN_KEY_BYTES + 1] {
-            let machine = Machine::new();
-            let sealed = machine.ring(1).seal(PLACE, b"x").expect("sealed");
+            let machine = TestHost::new();
+            let sealed = machine.ring(1).seal(BINDING, b"x").expect("sealed");
             let folder = machine.seals().folder().to_owned();
             std::fs::write(folder.join("another"), [5; OWN_KEY_BYTES]).expect("a key");
             std::fs::write(folder.join(OWN_KEY), vec![9; bytes]).expect("written");
             let ring = machine.ring(1);
-            let failure = ring.seal(PLACE, b"x").expect_err("no key seals");
+            let failure = ring.seal(BINDING, b"x").expect_err("no key seals");
             assert!(
                 failure.message.contains(&format!("own has {bytes} bytes")),
                 "{failure:?}"
             );
             let said = ring
-                .open(PLACE, &sealed)
+                .open(BINDING, &sealed)
                 .expect_err("no key opens")
                 .to_string();
             assert!(said.contains(&format!("own has {bytes} bytes")), "{said}");
@@ -717,11 +726,11 @@ mod tests {
     }
 
     #[test]
-    fn makers_at_a_time_make_one_whole_key_that_all_use() {
+    fn concurrent_key_creation_yields_one_complete_key() {
         for _ in 0..20 {
-            let machine = Machine::new();
+            let machine = TestHost::new();
             let sealed: Vec<String> = std::thread::scope(|scope| {
-                let make = || machine.ring(1).seal(PLACE, b"x").expect("sealed");
+                let make = || machine.ring(1).seal(BINDING, b"x").expect("sealed");
                 let makers: Vec<_> = (0..8).map(|_| scope.spawn(make)).collect();
                 makers
                     .into_iter()
@@ -735,8 +744,8 @@ mod tests {
     }
 
     #[test]
-    fn what_a_crash_left_of_a_key_is_removed_and_never_used() {
-        let machine = Machine::new();
+    fn incomplete_key_files_of_a_crash_are_removed() {
+        let machine = TestHost::new();
         let folder = machine.seals().folder().to_owned();
         std::fs::create_dir_all(&folder).expect("made");
         let leave = || {
@@ -745,7 +754,7 @@ mod tests {
             }
         };
         leave();
-        let sealed = machine.ring(1).seal(PLACE, b"x").expect("sealed");
+        let sealed = machine.ring(1).seal(BINDING, b"x").expect("sealed");
         assert_eq!(machine.key_files(), [OWN_KEY]);
         // The crash occurred after the rename of the key.
         leave();

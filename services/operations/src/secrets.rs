@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_older_program_wrote_in_the_clear_is_sealed_once() {
+    fn plaintext_secret_of_an_older_version_is_sealed_once() {
         let documents = old_pool();
         let outcome = seal_all(&documents).expect("sealed");
         assert_eq!((outcome.plain, outcome.written), (2, 1));
@@ -265,7 +265,7 @@ mod tests {
 
     /// As after a change of the cluster's key, which [`crate::seals`] tests with real keys.
     #[test]
-    fn secrets_of_discovery_are_sealed_and_missed_like_those_of_targets() {
+    fn discovery_secrets_are_sealed_like_target_secrets() {
         let documents = FakeDocuments::with_volumes(&[]);
         let old = OLD.replace("tank", "us");
         let edit = vec![(DISCOVERY_PROPERTY.to_owned(), Some(old))];
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_key_each_user_is_a_problem_that_says_what_to_do() {
+    fn missing_key_reports_each_user_with_advice() {
         let documents = old_pool();
         seal_all(&documents).expect("sealed");
         let (desired, _) = desired_state("tank", &documents.all().expect("read"));
@@ -304,7 +304,7 @@ mod tests {
 
     /// A sealed secret that was copied to another user or direction cannot be opened.
     #[test]
-    fn a_sealed_secret_belongs_to_its_user_and_direction() {
+    fn sealed_secret_is_bound_to_user_and_direction() {
         let ring = crate::seals::fake::ring();
         let property = target_property(&TARGET.parse().expect("name"));
         let mut document = TargetDocument::decode(&property, OLD).expect("read");

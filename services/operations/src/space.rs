@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn reserved_volumes_that_fill_a_pool_endanger_no_write() {
+    fn fully_reserved_pool_is_not_overcommitted() {
         let promises = Promises::sum(&[volume(9 * GIB, GIB, 9 * GIB)]);
         let space = pool_space(9 * GIB, GIB, &promises);
         assert_eq!((space.written, space.reserved), (GIB, 8 * GIB));
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sparse_volume_lives_of_what_reservations_leave() {
+    fn sparse_volume_uses_unreserved_space_only() {
         let all = [volume(8 * GIB, GIB, 8 * GIB), volume(4 * GIB, GIB, 0)];
         let space = pool_space(9 * GIB, GIB, &Promises::sum(&all));
         assert_eq!(space.usable, 10 * GIB);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn files_live_of_what_reservations_leave() {
+    fn files_use_unreserved_space_only() {
         let mut files = volume(GIB, GIB, 0);
         files.volume = None;
         files.kind = DatasetKind::Filesystem;
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_that_is_set_aside_counts_as_reserved() {
+    fn reservation_of_a_subtree_counts_as_reserved() {
         let mut tree = volume(0, 0, 0);
         tree.volume = None;
         tree.used = ByteCount(GIB);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_no_number_holds_are_the_greatest_there_is() {
+    fn overflowing_sizes_saturate() {
         let huge = volume(1 << 63, 0, 0);
         let promises = Promises::sum(&[huge.clone(), huge.clone(), huge]);
         let space = pool_space(0, GIB, &promises);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_of_no_size_is_not_full() {
+    fn pool_of_size_zero_is_not_full() {
         assert_eq!(pool_space(0, 0, &Promises::default()).full_percent, 0);
     }
 }

@@ -20,7 +20,7 @@ pub fn explain(error: &PoolError) -> Option<Failure> {
             *number,
             Path::new(leg_door::DEFAULT_PATH),
         )),
-        PoolErrorKind::MayLack(doubt) => Some(may_lack(&error.pool, doubt)),
+        PoolErrorKind::MayMissData(doubt) => Some(may_miss_data(&error.pool, doubt)),
         PoolErrorKind::NewestUnreadable {
             newest_txg,
             newest_time_s,
@@ -52,7 +52,7 @@ fn unreadable(pool: &str, newest_txg: u64, newest_time_s: u64, readable_time_s: 
 
 /// Returns the refusal, with advice.
 pub fn refusal(pool: &str, doubt: &Doubt) -> Failure {
-    let message = format!("pool {pool} may be older than it was: {}", told(doubt));
+    let message = format!("pool {pool} may be older than it was: {}", described(doubt));
     Failure::new(FailureKind::NeedsConfirmation, message).advise(format!(
         "bring the missing devices back; or, if they are lost for good or certainly not newer, say so on the \
          head that shall serve the pool, with `bulkhead pool confirm {pool} \
@@ -89,7 +89,7 @@ fn unopened(pool: &str, doubt: &Doubt, path: &Path, why: &str) -> Failure {
 }
 
 /// The same of a pool that is open and suspended.
-fn may_lack(pool: &str, doubt: &Doubt) -> Failure {
+fn may_miss_data(pool: &str, doubt: &Doubt) -> Failure {
     let missing = doubt.missing_paths();
     let message = format!(
         "pool {pool} stays suspended: {missing} may alone hold writes that were acknowledged, and the devices that are back \
@@ -101,7 +101,7 @@ fn may_lack(pool: &str, doubt: &Doubt) -> Failure {
     ))
 }
 
-fn told(doubt: &Doubt) -> String {
+fn described(doubt: &Doubt) -> String {
     let missing = doubt.missing_paths();
     let (is, it) = match doubt.missing.len() {
         1 => ("is", "it"),

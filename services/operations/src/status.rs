@@ -248,7 +248,7 @@ fn device(status: DeviceStatus) -> DeviceView {
 }
 
 /// Returns the name of a scan.
-pub fn word_of(kind: ScanKind) -> &'static str {
+pub fn scan_name(kind: ScanKind) -> &'static str {
     match kind {
         ScanKind::Scrub => "scrub",
         ScanKind::Resilver => "resilver",
@@ -265,7 +265,7 @@ pub fn scan(status: &ScanStatus) -> ScanView {
         ScanState::Canceled => "canceled",
     };
     ScanView {
-        function: word_of(status.kind).to_owned(),
+        function: scan_name(status.kind).to_owned(),
         state: state.to_owned(),
         started: status.started_s,
         ended: status.ended_s,

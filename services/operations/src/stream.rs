@@ -10,7 +10,7 @@ use control::words;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Maximum interval between two checks whether to stop.
-const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Pause between two reports.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -115,7 +115,7 @@ impl<'a> Stream<'a> {
 
     /// Blocks until the descriptor is ready or the transfer must stop.
     fn wait(&mut self, ready: PollFlags) -> io::Result<()> {
-        let interval = Timespec::try_from(LOOK_INTERVAL).expect("a fraction of a second");
+        let interval = Timespec::try_from(POLL_INTERVAL).expect("a fraction of a second");
         loop {
             if let Some(reason) = (self.stop)() {
                 return Err(io::Error::other(reason));
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn progress_says_how_much_how_fast_and_how_long() {
+    fn progress_shows_amount_rate_and_remaining_time() {
         let second = Duration::from_secs(1);
         assert_eq!(progress(1 << 20, 0, None, second), "1M, 1M/s");
         assert_eq!(
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_to_stop_ends_a_wait() {
+    fn stop_reason_interrupts_a_blocked_read() {
         let (from, _to) = rustix::pipe::pipe().expect("a pipe");
         let stop = || Some("enough");
         let mut ignore = |_: &str| ();

@@ -63,7 +63,7 @@ pub fn perform(documents: &dyn Documents, request: TargetRequest) -> Result<Answ
             read_only,
             write_cache,
         }) => {
-            let place = Place {
+            let place = UnitPlacement {
                 target: name,
                 lun,
                 read_only,
@@ -252,14 +252,18 @@ fn target_removal(documents: &dyn Documents, name: &IscsiName) -> Result<Removal
 type Removal = (Vec<String>, Vec<(String, Edits)>);
 
 /// Where a volume shall be shown.
-struct Place {
+struct UnitPlacement {
     target: IscsiName,
     lun: Option<u16>,
     read_only: bool,
     write_cache: bool,
 }
 
-fn map(documents: &dyn Documents, name: &VolumeName, place: Place) -> Result<Answer, Failure> {
+fn map(
+    documents: &dyn Documents,
+    name: &VolumeName,
+    place: UnitPlacement,
+) -> Result<Answer, Failure> {
     let all = documents.all()?;
     existing(documents, &all, &place.target)?;
     let facts = volume(documents, &all, name)?;
@@ -512,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_may_be_said_twice() {
+    fn target_operations_are_idempotent() {
         let documents = pool();
         assert!(!changed(create(&documents, &target(), Vec::new())));
         assert!(changed(map_at(&documents, "tank/a", None)));
@@ -530,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn units_take_the_lowest_free_number_and_never_a_taken_one() {
+    fn unit_gets_the_lowest_free_lun() {
         let documents = pool();
         assert!(changed(map_at(&documents, "tank/a", None)));
         let failure = map_at(&documents, "tank/b", Some(0)).expect_err("taken");
@@ -547,7 +551,7 @@ mod tests {
 
     /// Other software, or an older version of ours, gave two volumes one identity.
     #[test]
-    fn a_volume_with_the_identity_of_another_one_gets_its_own_when_it_is_mapped() {
+    fn duplicate_identity_is_replaced_at_map() {
         let documents = pool();
         map_at(&documents, "tank/a", Some(0)).expect("mapped");
         let identity = |name: &str| {
@@ -563,7 +567,7 @@ mod tests {
     }
 
     #[test]
-    fn an_identity_is_made_once_and_outlives_the_export() {
+    fn identity_is_created_once_and_survives_unexport() {
         let documents = pool();
         let identity = || {
             let all = documents.all().expect("read");
@@ -579,7 +583,7 @@ mod tests {
     }
 
     #[test]
-    fn destroying_a_target_leaves_no_map_and_no_reservation() {
+    fn destroyed_target_leaves_no_map_or_reservation() {
         let documents = pool();
         map_at(&documents, "tank/a", Some(3)).expect("mapped");
         let part = part_names(&target(), 3).next().expect("a name");
@@ -596,7 +600,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_that_shows_volumes_is_not_destroyed_without_a_question() {
+    fn target_with_units_is_destroyed_with_flag_only() {
         let documents = pool();
         assert!(changed(map_at(&documents, "tank/a", Some(3))));
         let destroy = |mapped: bool| {
@@ -625,7 +629,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_secret_of_a_target_is_not_cleared_without_a_question() {
+    fn last_target_secret_is_cleared_with_flag_only() {
         let documents = pool();
         let secret = |text: &str| Secret::new(text.to_owned()).expect("long enough");
         for (user, text) in [("ann", "the first secret"), ("bob", "another secret")] {
@@ -667,7 +671,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_targets_and_volumes_are_told_apart() {
+    fn missing_target_and_missing_volume_have_distinct_errors() {
         let documents = FakeDocuments::with_volumes(&["tank/a"]);
         let failure = map_at(&documents, "tank/a", None).expect_err("no target");
         assert!(failure.message.contains("no target"));
@@ -677,7 +681,7 @@ mod tests {
     }
 
     #[test]
-    fn a_denial_never_lets_more_clients_in() {
+    fn deny_never_admits_more_clients() {
         let name: IscsiName = "iqn.1993-08.org.debian:01:a".parse().expect("name");
         let network = "10.0.0.0/8".parse().expect("network");
         let mut rule = AccessRule {
@@ -702,7 +706,7 @@ mod tests {
 
     /// Lists have no effect if everyone is admitted.
     #[test]
-    fn naming_some_where_everyone_is_let_in_is_refused_or_means_only_these() {
+    fn allow_on_an_open_target_is_refused_or_restricts_it() {
         let some = Who {
             networks: vec!["10.0.0.0/8".parse().expect("network")],
             ..Who::default()
@@ -732,7 +736,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_kept_sealed_and_is_known_again_when_it_is_set_again() {
+    fn target_secret_is_sealed_and_setting_it_again_is_no_change() {
         let documents = pool();
         let set = |user: &str, text: &str| {
             TargetRequest::ChapSet(ChapSet {
@@ -765,7 +769,7 @@ mod tests {
     }
 
     #[test]
-    fn no_secret_is_part_of_what_is_shown() {
+    fn target_view_contains_no_secret() {
         let documents = pool();
         let set = TargetRequest::ChapSet(ChapSet {
             name: target(),

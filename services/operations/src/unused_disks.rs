@@ -13,7 +13,7 @@ use crate::block_class::{BLOCK_CLASS, SECTOR_BYTES, is_disk};
 
 /// Bytes at the start of a disk that are checked for the signatures of partition tables, file
 /// systems and labels.
-const LOOK_BYTES: usize = 256 << 10;
+const SCANNED_BYTES: usize = 256 << 10;
 /// Maximum number of disks that are examined.
 const DISKS_MAX: usize = 1024;
 
@@ -129,8 +129,10 @@ fn is_blank(node: &Path) -> Option<bool> {
     if !file.metadata().ok()?.file_type().is_block_device() {
         return None;
     }
-    let mut begin = Vec::with_capacity(LOOK_BYTES);
-    file.take(LOOK_BYTES as u64).read_to_end(&mut begin).ok()?;
+    let mut begin = Vec::with_capacity(SCANNED_BYTES);
+    file.take(SCANNED_BYTES as u64)
+        .read_to_end(&mut begin)
+        .ok()?;
     Some(begin.iter().all(|byte| *byte == 0))
 }
 
@@ -164,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_blank_disk_that_is_large_enough_is_taken() {
+    fn only_a_large_enough_blank_disk_is_chosen() {
         let disk = |size, is_blank| UnusedDisk::of("/dev/x", size, is_blank);
         assert_eq!(disk(10, true).view(10).refused, None);
         assert!(

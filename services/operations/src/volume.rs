@@ -106,7 +106,7 @@ pub fn rename(
         directory_names::refuse_taken(context, to)?;
     }
     if keep_rights {
-        rights::refuse_other_place(context, from, to)?;
+        rights::refuse_other_location(context, from, to)?;
     }
     let renamed = context.pool.rename(from, to);
     // Those below it have other names, too.
@@ -456,7 +456,7 @@ fn resize_checked(
     }
     resized?;
     if !grows {
-        give_back(name, adjust());
+        restore_reservation(name, adjust());
     }
     Ok(())
 }
@@ -472,7 +472,7 @@ pub fn reserve_as(context: &Context<'_>, name: &VolumeName, before: &DatasetInfo
 }
 
 /// If this fails, the shrunk volume has a reservation that is too large, and no other effect.
-pub fn give_back(name: &VolumeName, adjusted: Result<(), engine::dataset::DatasetError>) {
+pub fn restore_reservation(name: &VolumeName, adjusted: Result<(), engine::dataset::DatasetError>) {
     if let Err(error) = adjusted {
         tracing::warn!(volume = %name, %error, "more is set aside than it needs");
     }
@@ -550,7 +550,7 @@ pub fn destroy<T: Confirmable>(
         Depth::Recursive => context.documents.forget(),
     }
     if let Err(failure) = destroyed {
-        put_back(context, ended);
+        restore_exports(context, ended);
         return Err(part_destroyed(context, loss, failure));
     }
     if info.kind == DatasetKind::Filesystem {
@@ -646,7 +646,7 @@ fn exported_failure(name: &VolumeName, users: &[String]) -> Failure {
 }
 
 /// Restores the exports of volumes that could not be destroyed.
-fn put_back(context: &Context<'_>, ended: Vec<(VolumeName, String)>) {
+fn restore_exports(context: &Context<'_>, ended: Vec<(VolumeName, String)>) {
     for (name, document) in ended {
         let back = vec![(EXPORT_PROPERTY.to_owned(), Some(document))];
         if let Err(failure) = context.edit(name.as_str(), back) {

@@ -43,19 +43,19 @@ pub fn ask(
     request: Request,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Answer, Failure> {
-    ask_with(common, &named(common, pool)?, request, None, progress)
+    request_with_descriptor(common, &named(common, pool)?, request, None, progress)
 }
 
 /// The addressed pool.
 pub fn named(common: &Common, pool: &PoolSelector) -> Result<PoolName, Failure> {
     match pool {
         PoolSelector::Pool(pool) => Ok(pool.clone()),
-        PoolSelector::TheOnlyOne => the_only_one(common),
+        PoolSelector::Single => the_only_one(common),
     }
 }
 
 /// As [`ask`], with a descriptor that the request is about.
-pub fn ask_with(
+pub fn request_with_descriptor(
     common: &Common,
     pool: &PoolName,
     request: Request,
@@ -63,7 +63,7 @@ pub fn ask_with(
     progress: &mut dyn FnMut(&str),
 ) -> Result<Answer, Failure> {
     refuse(common, pool, &request)?;
-    let request = by_place(common, pool, request)?;
+    let request = with_engine_device_names(common, pool, request)?;
     let (new_devices, old_device) = (new_devices(&request), old_device(&request));
     let held = match is_about_a_server(&request) {
         true => Hold::Server(sockets::connect(common, pool)?.ok_or_else(|| no_server(pool))?),
@@ -96,11 +96,11 @@ pub fn ask_with(
         }
     };
     if !new_devices.is_empty() {
-        places::remember_also(common, pool, &new_devices);
+        places::add_cached_devices(common, pool, &new_devices);
     }
     if let Some(device) = old_device {
         if has_left(common, pool, &device) {
-            places::forget_devices(common, pool, &[device]);
+            places::uncache_devices(common, pool, &[device]);
         }
     }
     Ok(answer)
@@ -108,7 +108,11 @@ pub fn ask_with(
 
 /// Returns the request with the device names of the engine, for a leg to be detached from a pool that continues without
 /// its leg record.
-fn by_place(common: &Common, pool: &PoolName, request: Request) -> Result<Request, Failure> {
+fn with_engine_device_names(
+    common: &Common,
+    pool: &PoolName,
+    request: Request,
+) -> Result<Request, Failure> {
     let Request::Pool(PoolRequest::Detach(Detach { device })) = &request else {
         return Ok(request);
     };
@@ -121,7 +125,7 @@ fn by_place(common: &Common, pool: &PoolName, request: Request) -> Result<Reques
         return Ok(request);
     }
     let file = Path::new(leg_door::DEFAULT_PATH);
-    let device = engines::legs().place_of(&common.directories(), pool, &leg, file)?;
+    let device = engines::legs().path_of(&common.directories(), pool, &leg, file)?;
     Ok(Request::Pool(PoolRequest::Detach(Detach { device })))
 }
 
@@ -215,7 +219,7 @@ pub(crate) fn hold(common: &Common, pool: &PoolName) -> Result<Hold, Failure> {
 /// The cluster manages a pool that would be exported or destroyed, or another pool of this host has a target of that
 /// name.
 pub fn refuse(common: &Common, pool: &PoolName, request: &Request) -> Result<(), Failure> {
-    managed::refuse_end(common.maintenance, pool, request)?;
+    managed::refuse_destroy_or_export(common.maintenance, pool, request)?;
     refuse_taken_target(common, pool, request)?;
     match promotion(request) {
         Some(dataset) if sockets::is_served(common, pool)? => {
@@ -249,7 +253,7 @@ fn refuse_served_originals(
         .into_iter()
         .filter(|other| other != pool);
     let found = others.find_map(|other| {
-        let status = ask_briefly(common, &other)?;
+        let status = cached_status(common, &other)?;
         let (copy, original) = served_original(&view.copies, dataset, &status)?;
         Some((other, copy, original))
     });
@@ -292,7 +296,7 @@ fn refuse_taken_target(common: &Common, pool: &PoolName, request: &Request) -> R
         return Ok(());
     };
     let has_it = |other: &PoolName| {
-        let glance = ask_briefly(common, other);
+        let glance = cached_status(common, other);
         glance.is_some_and(|status| status.targets.iter().any(|one| one.name == *name))
     };
     let mut others = sockets::served(common)
@@ -311,9 +315,9 @@ fn refuse_taken_target(common: &Common, pool: &PoolName, request: &Request) -> R
 
 /// Returns the cached state from the server of `pool`, without disk access; `None` if the server does not respond in
 /// time.
-pub fn ask_briefly(common: &Common, pool: &PoolName) -> Option<Status> {
+pub fn cached_status(common: &Common, pool: &PoolName) -> Option<Status> {
     let client = Client::connect(&sockets::socket(common, pool)).ok()?;
-    let mut client = client.patient_for(BRIEF_WAIT).ok()?;
+    let mut client = client.with_silence_limit(BRIEF_WAIT).ok()?;
     match client.call(Request::Status, &mut |_| ()) {
         Ok(Answer::Status(status)) => Some(*status),
         _ => None,
@@ -339,7 +343,7 @@ fn the_only_one(common: &Common) -> Result<PoolName, Failure> {
 }
 
 /// Returns whether the changed devices of a pool are stored in, or removed from, the cache after `request` succeeds.
-pub fn is_remembered(request: &Request) -> bool {
+pub fn changes_device_cache(request: &Request) -> bool {
     let changes_devices = !new_devices(request).is_empty() || old_device(request).is_some();
     changes_devices || is_end(request) == Some(End::Destroy)
 }
@@ -398,8 +402,8 @@ fn open_and_perform(
         return Ok(Done::already(format!("pool {name} is exported already")));
     }
     let engine = engines::start(open::small_engine(common, name))?;
-    let access = match request.only_looks() {
-        true => Access::Look,
+    let access = match request.is_read_only() {
+        true => Access::ReadOnly,
         false => Access::Change,
     };
     let pool = open::import(&*engine, common, name, &PreviousOwner::Unknown, access)?;
@@ -423,7 +427,7 @@ fn open_and_perform(
                 operations::rescue_clones::clean_up(&context, &BTreeSet::new());
             }
             if request.operation().opens_volumes() {
-                operations::key::load_what_is_kept(&context);
+                operations::key::load_stored_keys(&context);
             }
             let allowed = match promotion(&request) {
                 None => Ok(()),
@@ -446,7 +450,7 @@ fn open_and_perform(
             let let_go = match access {
                 Access::Change => open::export(pool),
                 // Nothing was written, and its disks are released when this process exits.
-                Access::Look => Ok(()),
+                Access::ReadOnly => Ok(()),
             };
             let answer = answer?;
             let_go.map(|()| answer)
@@ -529,7 +533,7 @@ fn create_unnoted(
         }
         _ => {
             let devices: Vec<PathBuf> = spec.devices().cloned().collect();
-            places::remember(common, &name, &devices);
+            places::cache_devices(common, &name, &devices);
         }
     }
     Ok(Done::changed(format!(
@@ -650,7 +654,7 @@ pub fn take_over(
         chosen: devices.to_vec(),
         ..OpenOptions::new(owner, Access::Change)
     };
-    let pool = open::import_telling(&*engine, common, name, &options, |_| Ok(()))?;
+    let pool = open::import_with_callback(&*engine, common, name, &options, |_| Ok(()))?;
     open::export(pool)?;
     Ok(Done::changed(format!(
         "pool {name} is in good order and free: `bulkhead pool-server {name}` serves it"
@@ -665,7 +669,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn devices_that_leave_a_pool_are_forgotten_like_new_ones_are_remembered() {
+    fn removed_devices_leave_the_device_cache() {
         let device = || PathBuf::from("/dev/sda");
         let detach = Detach { device: device() }.into();
         let remove = Remove { device: device() }.into();
@@ -681,8 +685,8 @@ mod tests {
         let destroy = destroy.into();
         for request in [detach, remove, attach.into(), destroy] {
             let request = Request::Pool(request);
-            assert!(is_remembered(&request), "{request:?}");
+            assert!(changes_device_cache(&request), "{request:?}");
         }
-        assert!(!is_remembered(&Request::Pool(PoolRequest::Status)));
+        assert!(!changes_device_cache(&Request::Pool(PoolRequest::Status)));
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use api::audit::{Entry, Lines};
-use control::{Asker, Effect, Failure, Request};
+use control::{Effect, Failure, Peer, Request};
 use units::PoolName;
 
 use crate::common::Common;
@@ -22,7 +22,7 @@ const PRIORITY: u32 = 10 * 8 + 6;
 static IS_NOTED: AtomicBool = AtomicBool::new(false);
 
 /// From now on this process writes nothing down: the head that started it does.
-pub fn leave_to_the_head() {
+pub fn suppress_audit_log() {
     IS_NOTED.store(true, Ordering::Relaxed);
 }
 
@@ -37,18 +37,18 @@ pub fn path(common: &Common) -> PathBuf {
 }
 
 /// Returns the audit entry of a request, without its outcome; none if it is read-only.
-pub fn entry(asker: Asker, pool: &PoolName, request: &Request) -> Option<Entry> {
+pub fn entry(peer: Peer, pool: &PoolName, request: &Request) -> Option<Entry> {
     let changes = request.effect(pool) != Effect::Look;
     changes.then(|| Entry {
         details: api::audit::details(request),
-        ..deed(asker, api::verb(request), pool.to_string())
+        ..audit_entry(peer, api::verb(request), pool.to_string())
     })
 }
 
-fn deed(asker: Asker, what: String, target: String) -> Entry {
+fn audit_entry(peer: Peer, what: String, target: String) -> Entry {
     Entry {
-        who: who(asker),
-        from: from(asker),
+        who: who(peer),
+        from: from(peer),
         what,
         target,
         ..Entry::default()
@@ -67,11 +67,15 @@ pub fn noted<T>(
     target: &str,
     work: impl FnOnce() -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    noted_as(log, deed(own(), what.to_owned(), target.to_owned()), work)
+    noted_as(
+        log,
+        audit_entry(own(), what.to_owned(), target.to_owned()),
+        work,
+    )
 }
 
-fn own() -> Asker {
-    Asker {
+fn own() -> Peer {
+    Peer {
         uid: rustix::process::getuid().as_raw(),
         pid: rustix::process::getpid().as_raw_nonzero().get(),
     }
@@ -85,7 +89,7 @@ fn noted_as<T>(
     let done = work();
     if !is_noted() {
         let entry = entry.ended(done.as_ref().err());
-        tell_the_system(&entry);
+        write_to_syslog(&entry);
         Lines::new(log).write(&entry);
     }
     done
@@ -105,7 +109,7 @@ pub fn noted_request<T>(
 }
 
 /// Never blocks: a system log that does not read loses the entry.
-fn tell_the_system(entry: &Entry) {
+fn write_to_syslog(entry: &Entry) {
     let Entry {
         who,
         from,
@@ -127,11 +131,11 @@ fn tell_the_system(entry: &Entry) {
 }
 
 /// Returns the user and, if different, the login user, because most administrators use `sudo`.
-fn who(asker: Asker) -> String {
-    let login = std::fs::read_to_string(format!("/proc/{}/loginuid", asker.pid));
+fn who(peer: Peer) -> String {
+    let login = std::fs::read_to_string(format!("/proc/{}/loginuid", peer.pid));
     let login = login.ok().and_then(|text| text.trim().parse::<u32>().ok());
-    let user = name(asker.uid);
-    match login.filter(|login| ![NO_LOGIN, asker.uid].contains(login)) {
+    let user = name(peer.uid);
+    match login.filter(|login| ![NO_LOGIN, peer.uid].contains(login)) {
         Some(login) => format!("{user} ({})", name(login)),
         None => user,
     }
@@ -147,11 +151,11 @@ fn name(uid: u32) -> String {
     found.unwrap_or_else(|| format!("uid {uid}"))
 }
 
-fn from(asker: Asker) -> String {
-    let program = std::fs::read_to_string(format!("/proc/{}/comm", asker.pid));
+fn from(peer: Peer) -> String {
+    let program = std::fs::read_to_string(format!("/proc/{}/comm", peer.pid));
     match program {
-        Ok(program) => format!("process {} ({})", asker.pid, program.trim()),
-        Err(_) => format!("process {}", asker.pid),
+        Ok(program) => format!("process {} ({})", peer.pid, program.trim()),
+        Err(_) => format!("process {}", peer.pid),
     }
 }
 
@@ -160,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_user_has_a_name_or_a_number() {
+    fn audit_user_is_a_name_or_a_uid() {
         assert_eq!(name(0), "root");
         assert_eq!(name(4_000_000_000), "uid 4000000000");
     }

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_divided_at_colons_but_not_at_those_of_names() {
+    fn search_paths_split_at_colons_outside_of_names() {
         let read = |text: &str| places(Path::new(text));
         let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
         assert_eq!(read("/no/a:/no/b"), paths(&["/no/a", "/no/b"]));

@@ -170,7 +170,7 @@ pub struct Needs {
 
 impl Needs {
     /// The folders in which it may have sockets; none for all.
-    pub fn socket_folders(&self) -> Option<Vec<PathBuf>> {
+    pub fn socket_directories(&self) -> Option<Vec<PathBuf>> {
         let is_limited = self.only_devices && !self.programs;
         is_limited.then(|| self.folders.clone())
     }
@@ -502,7 +502,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_of_devices_keeps_least() {
+    fn device_only_server_keeps_fewest_capabilities() {
         let needs = |only_devices, reservations| Needs {
             only_devices,
             reservations,
@@ -552,7 +552,7 @@ if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 7:
     #[cfg(target_arch = "x86_64")]
     #[test]
     #[allow(clippy::print_stderr, reason = "a skipped test prints the reason")]
-    fn a_taken_over_server_makes_no_name_spaces_by_any_number_of_the_call() {
+    fn compromised_server_cannot_create_namespaces() {
         if std::process::Command::new("python3")
             .arg("-V")
             .output()
@@ -588,7 +588,7 @@ if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 7:
 
     /// In a separate thread, because the restrictions apply to that thread only.
     #[test]
-    fn a_confined_thread_writes_where_it_may_and_starts_nothing() {
+    fn confined_thread_writes_in_allowed_paths_and_cannot_exec() {
         let folder = tempfile::tempdir().expect("a folder");
         let (inside, outside) = (folder.path().join("in"), folder.path().join("out"));
         for path in [&inside, &outside] {

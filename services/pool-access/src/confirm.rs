@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use control::answer::Done;
 use control::{Answer, Failure, calendar};
-use engine::pool::legs::{Evidence, Verdict, Word};
+use engine::pool::legs::{Confirmation, Evidence, Verdict};
 use leg_door::Configuration;
 use units::PoolName;
 
@@ -17,7 +17,7 @@ use crate::{engines, places, sockets};
 
 /// The confirmations of an administrator.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
-pub struct Said {
+pub struct Confirmations {
     /// They are lost for good, or fell behind: whatever only they hold may be lost
     #[arg(long)]
     pub missing_devices_are_not_newer: bool,
@@ -39,7 +39,7 @@ pub struct Said {
     pub legs: Option<PathBuf>,
 }
 
-impl Said {
+impl Confirmations {
     /// The configuration of legs.
     fn configuration(&self) -> Configuration<'_> {
         let named = self.legs.as_deref();
@@ -51,7 +51,7 @@ impl Said {
 }
 
 /// Stores an administrator's confirmation for the current state of `pool`.
-pub fn confirm(common: &Common, pool: &PoolName, said: &Said) -> Result<Answer, Failure> {
+pub fn confirm(common: &Common, pool: &PoolName, said: &Confirmations) -> Result<Answer, Failure> {
     let served = || Ok(Done::already(format!("pool {pool} is served here")));
     // A server that uses the record must not start concurrently. A server that is waiting for devices can receive the
     // confirmation.
@@ -68,7 +68,7 @@ pub fn confirm(common: &Common, pool: &PoolName, said: &Said) -> Result<Answer, 
         Some(number) => {
             let file = said.configuration();
             let legs = engines::legs();
-            legs.may_forget(
+            legs.may_discard(
                 &common.directories(),
                 pool,
                 number,
@@ -78,7 +78,7 @@ pub fn confirm(common: &Common, pool: &PoolName, said: &Said) -> Result<Answer, 
         }
         None => None,
     };
-    let mut word = Word {
+    let mut word = Confirmation {
         pool_guid: legs.pool_guid,
         newest_txg: legs.newest_txg,
         missing: BTreeSet::new(),
@@ -91,7 +91,7 @@ pub fn confirm(common: &Common, pool: &PoolName, said: &Said) -> Result<Answer, 
         ..Evidence::default()
     };
     let doubt = match legs.judge(&evidence) {
-        Verdict::AskRecord(number) => {
+        Verdict::NeedsRecord(number) => {
             let file = said.configuration().path;
             return Err(operations::has_record(pool.as_str(), number, file));
         }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use control::{Failure, FailureKind};
 use engine::pool::Candidate;
-use engine::pool::legs::{Basis, Evidence, Verdict, Word};
+use engine::pool::legs::{Basis, Confirmation, Evidence, Verdict};
 use units::PoolName;
 
 use crate::common::Common;
@@ -15,7 +15,7 @@ use crate::engines::{self, Search};
 use crate::places;
 
 /// Polling interval for late devices.
-const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Maximum number of late devices that are watched concurrently, each on a thread; more are included at a later start.
 const WATCHED_MAX: usize = 64;
 
@@ -33,13 +33,15 @@ pub fn find(
     common: &Common,
     pool: &PoolName,
     late: &Late,
-    word: Option<&Word>,
+    word: Option<&Confirmation>,
     chosen: &[PathBuf],
 ) -> Result<(Candidate, Basis), Failure> {
     let begun = Instant::now();
     let mut arrivals: Option<Arrivals> = None;
     loop {
-        let arrived = arrivals.as_ref().map_or_else(Vec::new, Arrivals::so_far);
+        let arrived = arrivals
+            .as_ref()
+            .map_or_else(Vec::new, Arrivals::arrived_paths);
         let candidate = places::candidate_among(common, pool, &arrived, chosen)?;
         let evidence = Evidence {
             // A record that is stored elsewhere would be queried here.
@@ -50,7 +52,7 @@ pub fn find(
         match candidate.devices.legs.judge(&evidence) {
             Verdict::Import(basis) => return Ok((candidate, basis)),
             Verdict::Refuse(doubt) => return Err(operations::refusal(pool.as_str(), &doubt)),
-            Verdict::AskRecord(number) => {
+            Verdict::NeedsRecord(number) => {
                 let file = Path::new(leg_door::DEFAULT_PATH);
                 return Err(operations::has_record(pool.as_str(), number, file));
             }
@@ -60,7 +62,7 @@ pub fn find(
                     tracing::warn!(%pool, wait_s, "waiting for devices that might hold newer data");
                     Arrivals::watch(late, begun + late.wait)
                 });
-                std::thread::sleep(LOOK_INTERVAL);
+                std::thread::sleep(POLL_INTERVAL);
             }
         }
     }
@@ -84,7 +86,7 @@ impl Arrivals {
                             .push(device);
                         return;
                     }
-                    std::thread::sleep(LOOK_INTERVAL);
+                    std::thread::sleep(POLL_INTERVAL);
                 }
             };
             let thread = std::thread::Builder::new().name("late-device".into());
@@ -95,7 +97,7 @@ impl Arrivals {
         Self(arrived)
     }
 
-    fn so_far(&self) -> Vec<PathBuf> {
+    fn arrived_paths(&self) -> Vec<PathBuf> {
         let arrived = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         arrived.clone()
     }
@@ -106,15 +108,15 @@ fn file_of(common: &Common, pool: &PoolName) -> PathBuf {
 }
 
 /// Returns the confirmation for `pool` on this host, if there is one.
-pub fn word(common: &Common, pool: &PoolName) -> Option<Word> {
+pub fn word(common: &Common, pool: &PoolName) -> Option<Confirmation> {
     let bytes = std::fs::read(file_of(common, pool)).ok()?;
     serde_json::from_slice(&bytes).ok()
 }
 
 /// Removes the confirmation durably, before it is used.
-pub fn use_up(common: &Common, pool: &PoolName) -> Result<(), Failure> {
+pub fn consume(common: &Common, pool: &PoolName) -> Result<(), Failure> {
     let path = file_of(common, pool);
-    let removed = std::fs::remove_file(&path).and_then(|()| sync_folder(&path));
+    let removed = std::fs::remove_file(&path).and_then(|()| sync_directory(&path));
     match removed {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             let message = format!("remove the used confirmation, {}: {error}", path.display());
@@ -124,13 +126,13 @@ pub fn use_up(common: &Common, pool: &PoolName) -> Result<(), Failure> {
     }
 }
 
-fn sync_folder(path: &Path) -> std::io::Result<()> {
+fn sync_directory(path: &Path) -> std::io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     std::fs::File::open(folder)?.sync_all()
 }
 
 /// Stores the confirmation for the next start on this host.
-pub fn keep(common: &Common, pool: &PoolName, word: &Word) -> Result<(), Failure> {
+pub fn keep(common: &Common, pool: &PoolName, word: &Confirmation) -> Result<(), Failure> {
     let path = file_of(common, pool);
     let write = || {
         if let Some(folder) = path.parent() {

@@ -2,14 +2,13 @@
 //! by opening it in this process. Both need the options of every command, the cache of known pools, and the engines,
 //! which are also here.
 //!
-//! `access` sends a request to one pool, `pools` selects the pools of a request, `apart` reads one of several pools
+//! `access` sends a request to one pool, `pools` selects the pools of a request, `query_process` reads one of several pools
 //! without a server in a `child` process; `reconnect` repeats requests to a server's successor, `watch` repeats them
 //! periodically.
 
 #![forbid(unsafe_code)]
 
 mod access;
-mod apart;
 pub mod audit;
 pub mod child;
 pub mod common;
@@ -17,13 +16,14 @@ pub mod confine;
 pub mod confirm;
 pub mod engines;
 pub mod inspect;
+mod leg_registration;
 pub mod legs;
 pub mod mount;
 mod named;
-mod on_record;
 pub mod open;
 pub mod places;
 pub mod pools;
+mod query_process;
 pub mod reconnect;
 mod reidentify;
 pub mod rescue;
@@ -33,5 +33,5 @@ pub mod watch;
 
 pub use access::*;
 pub use agents::managed;
-pub use on_record::record_legs;
+pub use leg_registration::record_legs;
 pub use reidentify::reidentify;

@@ -28,7 +28,7 @@ const BUSY_PAUSE: Duration = Duration::from_millis(10);
 /// Returns the host ID that this host writes to the labels of `pool`.
 pub fn host_id(common: &Common, pool: &PoolName) -> HostId {
     let given = common.settings.host_id;
-    given.unwrap_or_else(|| HostId::of_this_machine(pool.as_str()))
+    given.unwrap_or_else(|| HostId::of_this_host(pool.as_str()))
 }
 
 /// Settings of a short-lived process: it needs little memory.
@@ -49,14 +49,14 @@ pub fn import(
     access: Access,
 ) -> Result<Box<dyn Pool>, Failure> {
     let options = OpenOptions::new(owner.clone(), access);
-    import_telling(engine, common, pool, &options, |_| Ok(()))
+    import_with_callback(engine, common, pool, &options, |_| Ok(()))
 }
 
 /// The purpose of opening a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Read-only: nothing is written, not even that it is open.
-    Look,
+    ReadOnly,
     /// To change it.
     Change,
 }
@@ -92,7 +92,7 @@ impl OpenOptions {
 /// Like `import`. Calls `ours` with the previous owner's data from the labels between the proof that no other process
 /// has the pool and the import, which is the long part. `ours` is not called if only the import itself determines the
 /// previous owner.
-pub fn import_telling(
+pub fn import_with_callback(
     engine: &dyn Engine,
     common: &Common,
     pool: &PoolName,
@@ -101,7 +101,7 @@ pub fn import_telling(
 ) -> Result<Box<dyn Pool>, Failure> {
     let word = legs::word(common, pool);
     let import = ImportOptions {
-        read_only: options.access == Access::Look,
+        read_only: options.access == Access::ReadOnly,
         claims: options.claims,
         word: word.clone(),
         ..ImportOptions::default()
@@ -122,7 +122,7 @@ pub fn import_telling(
         // A read-only import leaves the state of the pool, and so the confirmation for it,
         // unchanged.
         if word.is_some() && !import.read_only {
-            legs::use_up(common, pool)?;
+            legs::consume(common, pool)?;
         }
         if basis != Basis::Labels {
             tracing::warn!(%pool, ?basis, "opened without devices that may be newer");
@@ -132,7 +132,7 @@ pub fn import_telling(
         }
         let opened = claimed.open().map_err(operations::pool_failure)?;
         let paths: Vec<_> = candidate.devices.present().cloned().collect();
-        places::remember(common, pool, &paths);
+        places::cache_devices(common, pool, &paths);
         return Ok(opened);
     }
 }

@@ -15,13 +15,13 @@ use crate::engines::{self, Search};
 use crate::managed;
 
 /// Searched if there are no other locations.
-const DEFAULT_PLACES: [&str; 1] = ["/dev/disk/by-id"];
+const DEFAULT_DIRECTORIES: [&str; 1] = ["/dev/disk/by-id"];
 
 /// Version of the files in the state directory.
 const VERSION: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
-struct Remembered {
+struct DeviceCache {
     version: u32,
     places: Vec<PathBuf>,
 }
@@ -32,7 +32,7 @@ fn file_of(common: &Common, pool: &PoolName) -> PathBuf {
 
 fn remembered(path: &Path) -> Option<Vec<PathBuf>> {
     let text = std::fs::read(path).ok()?;
-    let found: Remembered = serde_json::from_slice(&text).ok()?;
+    let found: DeviceCache = serde_json::from_slice(&text).ok()?;
     (found.version == VERSION).then_some(found.places)
 }
 
@@ -48,7 +48,7 @@ pub fn known_pools(common: &Common) -> BTreeSet<PoolName> {
 }
 
 /// Describes the pools that are served or known on this host.
-pub fn known_words(common: &Common) -> Option<String> {
+pub fn describe_known_pools(common: &Common) -> Option<String> {
     let mut known = known_pools(common);
     known.extend(crate::sockets::served(common));
     let names: Vec<&str> = known.iter().map(PoolName::as_str).collect();
@@ -56,20 +56,20 @@ pub fn known_words(common: &Common) -> Option<String> {
 }
 
 /// Caches the devices of `pool`. An error here is not an error of the request.
-pub fn remember(common: &Common, pool: &PoolName, devices: &[PathBuf]) {
+pub fn cache_devices(common: &Common, pool: &PoolName, devices: &[PathBuf]) {
     let search = common.search();
-    note_places(common, pool, search.iter().chain(devices));
+    note_devices(common, pool, search.iter().chain(devices));
 }
 
 /// Adds devices that joined `pool` to the cache.
-pub fn remember_also(common: &Common, pool: &PoolName, devices: &[PathBuf]) {
+pub fn add_cached_devices(common: &Common, pool: &PoolName, devices: &[PathBuf]) {
     let known = remembered(&file_of(common, pool)).unwrap_or_default();
-    note_places(common, pool, known.iter().chain(devices));
+    note_devices(common, pool, known.iter().chain(devices));
 }
 
-fn note_places<'a>(common: &Common, pool: &PoolName, places: impl Iterator<Item = &'a PathBuf>) {
+fn note_devices<'a>(common: &Common, pool: &PoolName, places: impl Iterator<Item = &'a PathBuf>) {
     let places: BTreeSet<&PathBuf> = places.collect();
-    let note = Remembered {
+    let note = DeviceCache {
         version: VERSION,
         places: places
             .into_iter()
@@ -102,7 +102,7 @@ pub fn seals(common: &Common) -> Seals {
 }
 
 /// Creates the directory of those keys, and the state directory, accessible by the owner only.
-pub fn make_key_folder(common: &Common) -> std::io::Result<()> {
+pub fn make_key_directory(common: &Common) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
     let [_, folder] = key_files(common);
     std::fs::create_dir_all(&common.settings.state_dir)?;
@@ -120,13 +120,13 @@ pub fn key_files(common: &Common) -> [PathBuf; 2] {
 }
 
 /// Removes devices that left `pool` from the cache.
-pub fn forget_devices(common: &Common, pool: &PoolName, devices: &[PathBuf]) {
+pub fn uncache_devices(common: &Common, pool: &PoolName, devices: &[PathBuf]) {
     let known = remembered(&file_of(common, pool)).unwrap_or_default();
     let gone: BTreeSet<PathBuf> = devices
         .iter()
         .filter_map(|device| std::path::absolute(device).ok())
         .collect();
-    note_places(
+    note_devices(
         common,
         pool,
         known.iter().filter(|place| !gone.contains(*place)),
@@ -151,7 +151,7 @@ fn places(common: &Common, pool: Option<&PoolName>) -> Vec<PathBuf> {
     };
     let files = known.iter().map(|pool| file_of(common, pool));
     let mut found: BTreeSet<PathBuf> = files.filter_map(|f| remembered(&f)).flatten().collect();
-    found.extend(DEFAULT_PLACES.map(PathBuf::from));
+    found.extend(DEFAULT_DIRECTORIES.map(PathBuf::from));
     found.extend(pool.and_then(managed::disks).unwrap_or_default());
     // Removed devices are ignored.
     found.into_iter().filter(|place| place.exists()).collect()
@@ -210,7 +210,7 @@ fn not_found(common: &Common, pool: &PoolName, places: &[PathBuf]) -> Failure {
             format!("no pool {pool} was found in: {}", places.join(" "))
         }
     };
-    let known = match known_words(common) {
+    let known = match describe_known_pools(common) {
         None => String::new(),
         Some(known) => format!("known here: {known}; for a different one, "),
     };

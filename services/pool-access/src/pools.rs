@@ -17,17 +17,17 @@ use control::{Advice, Answer, Failure, FailureKind, Request, Severity};
 use rendering::Printer;
 use units::{IscsiName, PoolName};
 
-use crate::apart::{LOOK_WAIT, Look};
+use crate::query_process::{QUERY_WAIT_MAX, QueryProcess};
 
 /// The responses.
-pub struct Asked {
+pub struct Replies {
     /// The responses, by the names of the pools.
     pub answers: Vec<Answer>,
     /// The failure of the first pool that did not respond.
     pub failure: Option<Failure>,
 }
 
-impl Asked {
+impl Replies {
     fn one(answer: Answer) -> Self {
         Self {
             answers: vec![answer],
@@ -38,7 +38,7 @@ impl Asked {
 
 /// Which pools a request without a pool's name means.
 #[derive(Debug, PartialEq, Eq)]
-enum Meant<'a> {
+enum PoolSelection<'a> {
     /// All.
     All,
     /// The pool with this target.
@@ -47,18 +47,18 @@ enum Meant<'a> {
     One,
 }
 
-fn meant(request: &Request) -> Meant<'_> {
+fn meant(request: &Request) -> PoolSelection<'_> {
     let operation = request.operation();
     match operation.target() {
-        Some(target) => Meant::With(target),
-        None if operation.covers_all_pools() => Meant::All,
-        None => Meant::One,
+        Some(target) => PoolSelection::With(target),
+        None if operation.covers_all_pools() => PoolSelection::All,
+        None => PoolSelection::One,
     }
 }
 
 /// The pools that a command without a pool's name may mean.
 #[derive(Default)]
-struct Here {
+struct LocalPools {
     /// Those with a server.
     served: BTreeSet<PoolName>,
     /// Those without.
@@ -67,7 +67,7 @@ struct Here {
     left: BTreeSet<PoolName>,
 }
 
-impl Here {
+impl LocalPools {
     fn look(common: &Common) -> Result<Self, Failure> {
         let sockets = sockets::look(common);
         Ok(Self {
@@ -83,7 +83,7 @@ impl Here {
 
     /// Returns whether lists leave out a pool that cannot be read. A pool is known here because it was once used here.
     /// It might now belong to a different host, or be incomplete. Served pools are listed in any case.
-    fn goes_without(&self, pool: &PoolName, failure: &Failure) -> bool {
+    fn may_skip(&self, pool: &PoolName, failure: &Failure) -> bool {
         let is_nowhere = failure.kind == FailureKind::NotFound;
         let was_served = self.served.contains(pool) || self.left.contains(pool);
         !was_served && (is_nowhere || !self.served.is_empty())
@@ -108,10 +108,10 @@ pub fn ask(
     pool: &PoolSelector,
     request: Request,
     progress: &mut dyn FnMut(&str),
-) -> Result<Asked, Failure> {
+) -> Result<Replies, Failure> {
     let mut asked = match pool {
-        PoolSelector::Pool(_) => crate::ask(common, pool, request, progress).map(Asked::one)?,
-        PoolSelector::TheOnlyOne => ask_those_meant(common, request, progress)?,
+        PoolSelector::Pool(_) => crate::ask(common, pool, request, progress).map(Replies::one)?,
+        PoolSelector::Single => request_selected(common, request, progress)?,
     };
     if asked.answers.iter_mut().any(|one| unserved(one).is_some()) {
         let left = sockets::look(common).left;
@@ -122,29 +122,29 @@ pub fn ask(
     Ok(asked)
 }
 
-fn ask_those_meant(
+fn request_selected(
     common: &Common,
     request: Request,
     progress: &mut dyn FnMut(&str),
-) -> Result<Asked, Failure> {
+) -> Result<Replies, Failure> {
     let one = |pool: &PoolSelector, request, progress| {
-        crate::ask(common, pool, request, progress).map(Asked::one)
+        crate::ask(common, pool, request, progress).map(Replies::one)
     };
-    let here = Here::look(common)?;
+    let here = LocalPools::look(common)?;
     if here.all().count() < 2 {
-        return one(&PoolSelector::TheOnlyOne, request, progress);
+        return one(&PoolSelector::Single, request, progress);
     }
     match meant(&request) {
-        Meant::All => each(common, &here, &request, progress),
-        Meant::With(target) => {
+        PoolSelection::All => each(common, &here, &request, progress),
+        PoolSelection::With(target) => {
             let pool = PoolSelector::Pool(pool_with(common, &here, target)?);
             one(&pool, request, progress)
         }
-        Meant::One if here.served.len() > 1 => {
+        PoolSelection::One if here.served.len() > 1 => {
             let message = format!("several pools are served here: {}", names_of(&here.served));
             Err(Failure::usage(message).advise("name one with --pool"))
         }
-        Meant::One => one(&PoolSelector::TheOnlyOne, request, progress),
+        PoolSelection::One => one(&PoolSelector::Single, request, progress),
     }
 }
 
@@ -154,24 +154,24 @@ fn names_of<'a>(pools: impl IntoIterator<Item = &'a PoolName>) -> String {
 }
 
 /// Returns the response or the failure of each pool, from servers and from processes that read pools without one.
-fn each_said(
+fn each_response(
     common: &Common,
-    here: &Here,
+    here: &LocalPools,
     request: &Request,
 ) -> BTreeMap<PoolName, Result<Answer, Failure>> {
-    let can_look = request.only_looks() && !matches!(request, Request::Portal(_));
+    let can_look = request.is_read_only() && !matches!(request, Request::Portal(_));
     let unserved = here.unserved.iter().filter(|_| can_look);
     // They run concurrently.
-    let looks: Vec<(&PoolName, Result<Look, Failure>)> = unserved
+    let looks: Vec<(&PoolName, Result<QueryProcess, Failure>)> = unserved
         .map(|pool| {
             let is_of_the_cluster = managed::disks(pool).is_some() && !common.maintenance;
             match is_of_the_cluster {
                 true => (pool, Err(managed::not_here(pool))),
-                false => (pool, Look::begin(common, pool, request)),
+                false => (pool, QueryProcess::begin(common, pool, request)),
             }
         })
         .collect();
-    let until = Instant::now() + LOOK_WAIT;
+    let until = Instant::now() + QUERY_WAIT_MAX;
     let served = here.served.iter();
     let mut said: BTreeMap<PoolName, Result<Answer, Failure>> = served
         .map(|pool| {
@@ -188,17 +188,17 @@ fn each_said(
 
 fn each(
     common: &Common,
-    here: &Here,
+    here: &LocalPools,
     request: &Request,
     progress: &mut dyn FnMut(&str),
-) -> Result<Asked, Failure> {
-    let said = each_said(common, here, request);
+) -> Result<Replies, Failure> {
+    let said = each_response(common, here, request);
     if said.is_empty() {
         let message = "no server of a pool runs here";
         return Err(Failure::new(FailureKind::Unreachable, message)
             .advise("`bulkhead pool-server POOL` starts one"));
     }
-    let mut asked = Asked {
+    let mut asked = Replies {
         answers: Vec::new(),
         failure: None,
     };
@@ -211,7 +211,7 @@ fn each(
             }
             Err(failure) => failure,
         };
-        let is_gone = here.goes_without(&pool, &failure);
+        let is_gone = here.may_skip(&pool, &failure);
         let is_nowhere = is_gone && failure.kind == FailureKind::NotFound;
         let is_shown = here.unserved.contains(&pool) && !is_nowhere;
         let shown = unknown(&pool, request, &failure).filter(|_| is_shown);
@@ -233,7 +233,7 @@ fn each(
     if asked.answers.is_empty() {
         asked.failure = asked.failure.or(gone);
     }
-    tell_shared_targets(&mut asked.answers);
+    add_shared_targets(&mut asked.answers);
     Ok(asked)
 }
 
@@ -286,7 +286,7 @@ fn advise_to_serve(answer: &mut Answer, left: &BTreeSet<PoolName>) {
 }
 
 /// Adds to each glance which of its targets other pools have, too.
-fn tell_shared_targets(answers: &mut [Answer]) {
+fn add_shared_targets(answers: &mut [Answer]) {
     let statuses: Vec<&Status> = answers
         .iter()
         .filter_map(|answer| match answer {
@@ -304,10 +304,10 @@ fn tell_shared_targets(answers: &mut [Answer]) {
 }
 
 /// The pool that has `target`.
-fn pool_with(common: &Common, here: &Here, target: &IscsiName) -> Result<PoolName, Failure> {
-    let served = Here {
+fn pool_with(common: &Common, here: &LocalPools, target: &IscsiName) -> Result<PoolName, Failure> {
+    let served = LocalPools {
         served: here.served.clone(),
-        ..Here::default()
+        ..LocalPools::default()
     };
     // Servers send it from memory, without disk access.
     let (found, silent) = having(common, &served, &Request::Status, target);
@@ -318,10 +318,10 @@ fn pool_with(common: &Common, here: &Here, target: &IscsiName) -> Result<PoolNam
         // It may be that server's, and not the one of the same name in a pool without a server.
         return Err(failure);
     }
-    let unserved = Here {
+    let unserved = LocalPools {
         unserved: here.unserved.clone(),
         left: here.left.clone(),
-        ..Here::default()
+        ..LocalPools::default()
     };
     let list = Request::Target(TargetRequest::List);
     let (found, silent) = having(common, &unserved, &list, target);
@@ -339,17 +339,17 @@ fn pool_with(common: &Common, here: &Here, target: &IscsiName) -> Result<PoolNam
 /// responded.
 fn having(
     common: &Common,
-    here: &Here,
+    here: &LocalPools,
     request: &Request,
     target: &IscsiName,
 ) -> (Vec<PoolName>, Option<Failure>) {
     let (mut found, mut silent) = (Vec::new(), None);
-    for (pool, said) in each_said(common, here, request) {
+    for (pool, said) in each_response(common, here, request) {
         let targets = match &said {
             Ok(Answer::Status(status)) => &status.targets,
             Ok(Answer::Targets(targets)) => targets,
             Ok(_) => continue,
-            Err(failure) if here.goes_without(&pool, failure) => continue,
+            Err(failure) if here.may_skip(&pool, failure) => continue,
             Err(failure) => {
                 silent.get_or_insert(of_pool(&pool, failure.clone()));
                 continue;
@@ -373,9 +373,9 @@ fn the_one_with(target: &IscsiName, found: Vec<PoolName>) -> Result<Option<PoolN
 
 /// Returns the names that start with `word`, for completions: fast, and without error messages.
 pub fn names(common: &Common, word: &str) -> Vec<String> {
-    let here = Here {
+    let here = LocalPools {
         served: sockets::look(common).served,
-        ..Here::default()
+        ..LocalPools::default()
     };
     let mut names: Vec<String> = here.served.iter().map(PoolName::to_string).collect();
     let mut requests = vec![
@@ -389,7 +389,7 @@ pub fn names(common: &Common, word: &str) -> Vec<String> {
         })));
     }
     for request in requests {
-        let said = each_said(common, &here, &request);
+        let said = each_response(common, &here, &request);
         for answer in said.into_values().flatten() {
             match answer {
                 Answer::Volumes(all) => names.extend(all.iter().map(|one| one.name.to_string())),
@@ -416,13 +416,13 @@ mod tests {
     use super::*;
     use control::operations::replicate::ReplicateRequest;
 
-    fn here(served: &[&str], unserved: &[&str], left: &[&str]) -> Here {
+    fn here(served: &[&str], unserved: &[&str], left: &[&str]) -> LocalPools {
         let names = |all: &[&str]| -> Vec<PoolName> {
             all.iter()
                 .map(|name| name.parse().expect("a name"))
                 .collect()
         };
-        Here {
+        LocalPools {
             served: names(served).into_iter().collect(),
             unserved: names(unserved).into_iter().collect(),
             left: names(left).into_iter().collect(),
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_that_was_seen_here_once_fails_no_list_and_one_whose_server_died_does() {
+    fn known_absent_pool_is_skipped_and_dead_server_fails_the_list() {
         let tank: PoolName = "tank".parse().expect("a name");
         let of = |kind| Failure::new(kind, "no");
         let (missing, elsewhere) = (FailureKind::NotFound, FailureKind::NeedsConfirmation);
@@ -441,22 +441,22 @@ mod tests {
             FailureKind::Busy,
             FailureKind::Unavailable,
         ] {
-            assert!(beside.goes_without(&tank, &of(kind)), "{kind:?}");
+            assert!(beside.may_skip(&tank, &of(kind)), "{kind:?}");
         }
         let alone = here(&[], &["attic", "tank"], &[]);
-        assert!(alone.goes_without(&tank, &of(missing)));
-        assert!(!alone.goes_without(&tank, &of(elsewhere)));
+        assert!(alone.may_skip(&tank, &of(missing)));
+        assert!(!alone.may_skip(&tank, &of(elsewhere)));
         let died = here(&["attic"], &["tank"], &["tank"]);
         let silent = here(&["attic", "tank"], &[], &[]);
         for here in [died, silent] {
             for kind in [missing, elsewhere, FailureKind::Unreachable] {
-                assert!(!here.goes_without(&tank, &of(kind)), "{kind:?}");
+                assert!(!here.may_skip(&tank, &of(kind)), "{kind:?}");
             }
         }
     }
 
     #[test]
-    fn a_target_that_two_pools_have_is_nobodys_without_a_pools_name() {
+    fn target_in_two_pools_needs_a_pool_name() {
         let target: IscsiName = "iqn.2026-01.org.example:a".parse().expect("a name");
         let [tank, attic] = ["tank", "attic"].map(|name| name.parse().expect("a name"));
         let one = the_one_with(&target, vec![tank]);
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_that_cannot_be_looked_at_is_shown_with_the_reason() {
+    fn unreadable_pool_is_listed_with_the_reason() {
         let tank: PoolName = "tank".parse().expect("a name");
         let failure = Failure::not_found("it is nowhere").advise("look for it");
         let mut answer = unknown(&tank, &Request::Status, &failure).expect("shown");
@@ -486,26 +486,26 @@ mod tests {
     }
 
     #[test]
-    fn lists_mean_all_pools_a_target_its_own_and_what_makes_something_one() {
+    fn requests_are_routed_to_all_one_or_the_targets_pool() {
         let name: IscsiName = "iqn.2026-01.org.example:a".parse().expect("a name");
-        assert_eq!(meant(&Request::Status), Meant::All);
-        assert_eq!(meant(&Request::Nbd(NbdRequest::List)), Meant::All);
+        assert_eq!(meant(&Request::Status), PoolSelection::All);
+        assert_eq!(meant(&Request::Nbd(NbdRequest::List)), PoolSelection::All);
         let show = Request::Target(TargetRequest::Show(Show { name: name.clone() }));
-        assert_eq!(meant(&show), Meant::With(&name));
+        assert_eq!(meant(&show), PoolSelection::With(&name));
         let create = Request::Target(TargetRequest::Create(Create {
             name: name.clone(),
             portal_groups: Vec::new(),
         }));
-        assert_eq!(meant(&create), Meant::One);
+        assert_eq!(meant(&create), PoolSelection::One);
         let show = Request::Target(TargetRequest::Discovery(DiscoveryRequest::Show));
-        assert_eq!(meant(&show), Meant::All);
+        assert_eq!(meant(&show), PoolSelection::All);
         let clear = DiscoveryRequest::ChapClear(ChapClear {
             user: None,
             no_secret: true,
         });
         let clear = Request::Target(TargetRequest::Discovery(clear));
-        assert_eq!(meant(&clear), Meant::One);
+        assert_eq!(meant(&clear), PoolSelection::One);
         let identity = Request::Replicate(ReplicateRequest::Identity);
-        assert_eq!(meant(&identity), Meant::One);
+        assert_eq!(meant(&identity), PoolSelection::One);
     }
 }

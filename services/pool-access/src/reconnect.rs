@@ -42,7 +42,7 @@ pub fn ask(
             return answer;
         }
         progress("the server ended: waiting for it, or for its successor here");
-        if !comes_back(common, pool) {
+        if !is_served_again(common, pool) {
             let failure = failure.clone();
             return Err(failure.advise("run the same command again when the pool is served"));
         }
@@ -56,7 +56,7 @@ fn is_alive(common: &Common, pool: &PoolName) -> bool {
     crate::ask_server(common, pool, ping).is_ok()
 }
 
-fn comes_back(common: &Common, pool: &PoolName) -> bool {
+fn is_served_again(common: &Common, pool: &PoolName) -> bool {
     let deadline = Instant::now() + SERVER_WAIT;
     while Instant::now() < deadline {
         if is_alive(common, pool) {
@@ -92,7 +92,7 @@ pub fn follow(common: &Common, pool: &PoolName, out: Printer) -> Result<(), Fail
                     return Err(failure);
                 }
                 out.progress("the server ended: waiting for it, or for its successor here");
-                if !comes_back(common, pool) {
+                if !is_served_again(common, pool) {
                     return Err(failure);
                 }
             }
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_new_once_whatever_its_number() {
+    fn each_event_is_printed_once_regardless_of_number() {
         let event = |number, at_ms| Event {
             number,
             at_ms,

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use control::answer::Done;
 use control::{Answer, Failure, FailureKind};
 use engine::Pool;
-use engine::pool::legs::{Evidence, Verdict, Word};
+use engine::pool::legs::{Confirmation, Evidence, Verdict};
 use engine::pool::{
     Candidate, CandidateState, DeviceState, DeviceStatus, ImportOptions, PoolErrorKind,
 };
@@ -73,7 +73,7 @@ fn make_own(
     open::export(opened)?;
     let volumes = changed?;
     let paths: Vec<_> = candidate.devices.present().cloned().collect();
-    places::remember(common, name, &paths);
+    places::cache_devices(common, name, &paths);
     Ok(Done::changed(format!(
         "the copies are pool {name} now, with a number of its own, and {volumes} volumes with identities of their own. Its targets and exports \
          have the names of the original: change them before `bulkhead pool-server {name}` serves it next to the original"
@@ -111,8 +111,8 @@ fn copies(pool: &PoolName, name: &PoolName, devices: &[PathBuf]) -> Result<Candi
 
 /// The copy becomes a different pool: data missing from the original is no loss, and the leg record belongs to the
 /// original.
-fn word(candidate: &Candidate) -> Word {
-    let mut word = Word {
+fn word(candidate: &Candidate) -> Confirmation {
+    let mut word = Confirmation {
         pool_guid: candidate.guid,
         newest_txg: candidate.devices.legs.newest_txg,
         missing: Default::default(),

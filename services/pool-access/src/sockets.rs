@@ -90,7 +90,7 @@ pub fn connect(common: &Common, pool: &PoolName) -> Result<Option<Client>, Failu
 fn alive(client: Client, pool: &PoolName) -> Result<Client, Failure> {
     let patient = |client: Client, patience: Duration| {
         let fail = Failure::of("wait for a response");
-        client.patient_for(patience).map_err(&fail)
+        client.with_silence_limit(patience).map_err(&fail)
     };
     let mut client = patient(client, ALIVE_WAIT)?;
     let ping = Request::Server(ServerRequest::Ping);

@@ -28,7 +28,7 @@ pub fn transfer(
     let stream = stream.map_err(Failure::of("use the stream"))?;
     let mut bar = ProgressBar::new(out.is_json());
     let request = Request::Transfer(request);
-    let answer = crate::ask_with(common, pool, request, Some(stream), &mut |text| {
+    let answer = crate::request_with_descriptor(common, pool, request, Some(stream), &mut |text| {
         bar.show(text)
     });
     bar.end();

@@ -7,22 +7,22 @@ use std::time::Instant;
 use crate::common::Common;
 use crate::managed;
 use crate::sockets;
-use control::operations::Again;
+use control::operations::Polling;
 use control::operations::PoolSelector;
 use control::{Answer, Failure, FailureKind, Request};
 use output::signals;
 use rendering::Printer;
 use units::PoolName;
 
-use crate::apart::{LOOK_WAIT, Look};
 use crate::pools;
+use crate::query_process::{QUERY_WAIT_MAX, QueryProcess};
 
 /// Repeats `request` at the interval `again`, and prints the responses.
 pub fn run(
     common: &Common,
     pool: &PoolSelector,
     request: &Request,
-    again: Again,
+    again: Polling,
     out: Printer,
 ) -> Result<(), Failure> {
     let interrupted = signals::catch().map_err(Failure::of("wait for signals"))?;
@@ -43,7 +43,7 @@ pub fn run(
             Err(failure) => return Err(failure),
         };
         if !answers.is_empty() {
-            let text = rendering::answers_after(&before, &answers, common.json);
+            let text = rendering::next_sample(&before, &answers, common.json);
             if !out.is_read(&text)? {
                 return Ok(());
             }
@@ -74,8 +74,8 @@ fn ask(
         // Opening the pool here would block the server that restarts.
         Serving::Nobody(pool) if *was_served => return Err(crate::no_server(&pool)),
         Serving::Nobody(pool) => {
-            let look = Look::begin(common, &pool, request)?;
-            return Ok(vec![look.answer(Instant::now() + LOOK_WAIT)?]);
+            let look = QueryProcess::begin(common, &pool, request)?;
+            return Ok(vec![look.answer(Instant::now() + QUERY_WAIT_MAX)?]);
         }
         Serving::Unclear => {}
     }

@@ -86,7 +86,7 @@ pub struct ServeArgs {
     pub late_device: Vec<PathBuf>,
     /// How other hosts are excluded from the disks
     #[arg(long, value_name = "WAY", value_enum, default_value_t)]
-    pub claims: ClaimsWord,
+    pub claims: ClaimsOption,
     /// For tests only: devices named in this file fail; it is read again when it changes
     #[arg(long, value_name = "FILE", hide = true)]
     pub leg_faults: Option<PathBuf>,
@@ -109,7 +109,7 @@ pub struct ServeArgs {
 
 /// `--claims`
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum ClaimsWord {
+pub enum ClaimsOption {
     /// By reservations if every disk of the pool supports them, else by locks
     #[default]
     Auto,
@@ -119,12 +119,12 @@ pub enum ClaimsWord {
     Locks,
 }
 
-impl From<ClaimsWord> for Claims {
-    fn from(word: ClaimsWord) -> Self {
+impl From<ClaimsOption> for Claims {
+    fn from(word: ClaimsOption) -> Self {
         match word {
-            ClaimsWord::Auto => Self::Auto,
-            ClaimsWord::Reservations => Self::Reservations,
-            ClaimsWord::Locks => Self::Locks,
+            ClaimsOption::Auto => Self::Auto,
+            ClaimsOption::Reservations => Self::Reservations,
+            ClaimsOption::Locks => Self::Locks,
         }
     }
 }

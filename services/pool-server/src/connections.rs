@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use ::serving::{Peer, Reach, StaleConnection, tell_clients};
+use ::serving::{Peer, Reach, StaleConnection, reset_clients};
 use engine::dataset::Value;
 use operations::ServerHooks;
 use operations::documents::Own;
@@ -21,7 +21,7 @@ const VALUE_BYTES_MAX: usize = 8_000;
 /// Most connections of a previous owner to reset: the connection limit of a server.
 const ORPHANS_MAX: usize = 4_096;
 /// Polling interval of the connections.
-const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Shortest interval between two stores: each costs the pool a transaction group.
 const KEEP_INTERVAL: Duration = Duration::from_millis(500);
 /// How long the clients of the previous server stay in the record next to those that reconnected.
@@ -48,12 +48,12 @@ pub fn was_used(address: SocketAddr, stale_connections: &[StaleConnection]) -> b
 }
 
 /// Resets the connections of the previous owner's clients. `listening` holds the addresses of this server.
-pub fn tell_previous(stale_connections: &[StaleConnection], listening: &[SocketAddr]) {
+pub fn reset_previous(stale_connections: &[StaleConnection], listening: &[SocketAddr]) {
     let deadline = Instant::now() + ADDRESSES_WAIT;
     for reach in [Reach::OnLink, Reach::Routed] {
         let of_reach = |stale: &StaleConnection| reach_of(stale, listening) == Some(reach);
         let chosen = stale_connections.iter().copied().filter(of_reach).collect();
-        tell_clients(chosen, reach, deadline);
+        reset_clients(chosen, reach, deadline);
     }
 }
 
@@ -82,7 +82,7 @@ pub fn keep(core: &Arc<Core>) -> std::io::Result<()> {
         .name("connections".into())
         .spawn(move || {
             loop {
-                std::thread::sleep(LOOK_INTERVAL);
+                std::thread::sleep(POLL_INTERVAL);
                 let Some(core) = core.upgrade() else { return };
                 core.connections.keep(&core, KEEP_INTERVAL);
                 if core.is_ending() {
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_are_read_as_they_were_kept() {
+    fn connections_survive_encode_and_decode() {
         let all: BTreeSet<StaleConnection> = [
             stale("10.77.1.100:3260", "10.77.1.9:40000"),
             stale("10.77.1.100:3260", "10.77.1.9:40002"),
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_here_has_room_before_who_was() {
+    fn current_connections_precede_previous_ones() {
         let ports = |client: &'static str, count: u16| {
             let one = move |port| stale("10.77.1.100:3260", &format!("{client}:{port}"));
             (40_000..40_000 + count).map(one).collect::<BTreeSet<_>>()
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_fits_is_cut_at_a_client() {
+    fn oversized_connection_list_is_truncated_at_a_client() {
         let many = (0..4_000_u32).map(|n| {
             let client = format!("10.{}.{}.7:40000", n / 200, n % 200);
             stale("10.77.1.100:3260", &client)
@@ -313,8 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn only_clients_of_our_own_addresses_are_told_and_strangers_behind_routers_only_of_given_ones()
-    {
+    fn only_own_or_configured_addresses_reset_old_connections() {
         let at = |local: &str, listening: &[&str]| {
             let listening: Vec<SocketAddr> = listening
                 .iter()
@@ -340,14 +339,14 @@ mod tests {
     }
 
     #[test]
-    fn a_value_names_no_more_clients_than_a_server_takes() {
+    fn decoded_connections_are_bounded() {
         let ports = ["7"; 3_900].join(",");
         let text = format!("10.77.1.100:3260 10.77.1.9 {ports};").repeat(2);
         assert_eq!(decode(&text).len(), ORPHANS_MAX);
     }
 
     #[test]
-    fn nonsense_is_left_out() {
+    fn malformed_connections_are_skipped() {
         for text in [
             "",
             ";",

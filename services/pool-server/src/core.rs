@@ -8,19 +8,19 @@ use std::time::{Duration, Instant};
 
 use api::audit::Lines;
 use control::answer::{Done, FrozenView, OpenFilesView, ServerStatus};
-use control::operations::Turn;
+use control::operations::Scheduling;
 use control::operations::pool::close::Close;
 use control::operations::pool::destroy::Destroy;
 use control::operations::pool::events::Events;
 use control::operations::server::ping::serving;
 use control::replication::ReplicationGlance;
 use control::request::{PoolRequest, ServerRequest, TransferRequest, VolumeRequest};
-use control::{Answer, Asker, Attached, Failure, FailureKind, Handler, Request, Witness};
+use control::{Answer, Attached, Failure, FailureKind, Handler, Peer, Request, Witness};
 use engine::Paused;
-use engine::pool::Anew;
+use engine::pool::Restart;
 use file_system::FileSystem;
 use leg_door::{LegRequest, MemberRequest};
-use operations::events::News;
+use operations::events::NewEvent;
 use operations::in_use::{self, Used};
 use operations::replicate;
 use operations::{self, ContentsSwapped, Context, ServerHooks};
@@ -33,23 +33,23 @@ use super::connections::Kept;
 use super::secrets;
 use super::serving::Serving;
 use super::shared_pool::SharedPool;
-use super::waiting::Places;
+use super::waiting::RequestSlots;
 use super::watch::Watch;
 use super::{Ending, Event};
 
 /// Longest time to close the pool after its sessions are drained.
 const END_WAIT: Duration = Duration::from_secs(300);
 /// Longest time to store the confirmation for the next start.
-const WORD_WAIT: Duration = Duration::from_secs(30);
+const CONFIRMATION_WAIT: Duration = Duration::from_secs(30);
 /// Each commit writes the data that clients wrote during the previous one, so each is shorter than the last.
 const SETTLING_COMMITS: u32 = 3;
 /// Polling interval while an active change finishes.
-const CHANGE_LOOK_INTERVAL: Duration = Duration::from_millis(1);
+const CHANGE_POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// Longest time that a change is delayed by a pool with blocked writes. After a leg is lost, writes usually resume
 /// sooner.
 const WRITES_WAIT: Duration = Duration::from_secs(15);
 /// Polling interval while writes are blocked.
-const WRITES_LOOK_INTERVAL: Duration = Duration::from_millis(50);
+const WRITES_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// "Not yet", stored instead of milliseconds.
 const NOT_YET: u64 = u64::MAX;
 
@@ -76,9 +76,9 @@ pub struct Core {
     changing: Mutex<()>,
     audit: Lines,
     /// Slots of requests that may block on the pool.
-    places: Places,
+    places: RequestSlots,
     /// Slots of streams that use a client's descriptor.
-    streams: Places,
+    streams: RequestSlots,
 }
 
 impl Core {
@@ -106,8 +106,8 @@ impl Core {
             events: Mutex::new(events),
             changing: Mutex::new(()),
             audit,
-            places: Places::of_requests(),
-            streams: Places::of_streams(),
+            places: RequestSlots::of_requests(),
+            streams: RequestSlots::of_streams(),
         }
     }
 
@@ -128,7 +128,7 @@ impl Core {
     }
 
     /// Whether the server is shutting down.
-    pub fn is_going(&self) -> bool {
+    pub fn is_shutting_down(&self) -> bool {
         self.ending.load(Ordering::Acquire)
     }
 
@@ -143,9 +143,9 @@ impl Core {
                 Err(TryLockError::WouldBlock) => self.refuse_suspended()?,
                 Err(TryLockError::Poisoned(_)) => unreachable!("no holder panics"),
             }
-            std::thread::sleep(CHANGE_LOOK_INTERVAL);
+            std::thread::sleep(CHANGE_POLL_INTERVAL);
         };
-        match self.is_going() {
+        match self.is_shutting_down() {
             false => Ok(changing),
             true => Err(ends(&self.name)),
         }
@@ -167,12 +167,12 @@ impl Core {
             if refusal.is_lasting || Instant::now() >= deadline {
                 return Err(refusal.failure);
             }
-            std::thread::sleep(WRITES_LOOK_INTERVAL);
+            std::thread::sleep(WRITES_POLL_INTERVAL);
         }
         Ok(())
     }
 
-    fn alone_now(&self) -> MutexGuard<'_, ()> {
+    fn lock_changes(&self) -> MutexGuard<'_, ()> {
         self.changing.lock().expect("no holder panics")
     }
 
@@ -183,7 +183,7 @@ impl Core {
             if self.watch.is_suspended() {
                 return false;
             }
-            std::thread::sleep(CHANGE_LOOK_INTERVAL);
+            std::thread::sleep(CHANGE_POLL_INTERVAL);
         }
         true
     }
@@ -319,30 +319,33 @@ fn ends(pool: &PoolName) -> Failure {
 }
 
 /// Whether a request may run concurrently with a change.
-fn goes_beside_changes(request: &Request) -> bool {
-    request.only_looks() || must_not_wait(request)
+fn runs_beside_changes(request: &Request) -> bool {
+    request.is_read_only() || must_not_wait(request)
 }
 
 /// Whether a request must neither be delayed by changes nor delay them, although it is a change itself. Such a request
 /// has no read-modify-write, or it locks by itself where needed.
 fn must_not_wait(request: &Request) -> bool {
-    matches!(request.operation().turn(), Turn::Beside | Turn::Resumes)
+    matches!(
+        request.operation().scheduling(),
+        Scheduling::Concurrent | Scheduling::Resuming
+    )
 }
 
 /// Whether a request may resume a suspended pool.
 fn resumes(request: &Request) -> bool {
-    request.operation().turn() == Turn::Resumes
+    request.operation().scheduling() == Scheduling::Resuming
 }
 
 /// Whether a request writes to the pool, except to resume it.
 fn would_wait_when_suspended(request: &Request) -> bool {
     let is_apart = !request.operation().writes_to_the_pool();
-    !(request.only_looks() || resumes(request) || is_apart)
+    !(request.is_read_only() || resumes(request) || is_apart)
 }
 
 impl Handler for Core {
-    fn witness(&self, asker: Asker, request: &Request) -> Option<Witness<'_>> {
-        let entry = audit::entry(asker, &self.name, request)?;
+    fn witness(&self, peer: Peer, request: &Request) -> Option<Witness<'_>> {
+        let entry = audit::entry(peer, &self.name, request)?;
         Some(Box::new(|failure| {
             audit::write(&self.audit, entry, failure)
         }))
@@ -381,7 +384,7 @@ impl Handler for Core {
         if let Request::Volume(VolumeRequest::Rescue(request)) = request {
             return self.rescue(request);
         }
-        let _changing = match goes_beside_changes(&request) {
+        let _changing = match runs_beside_changes(&request) {
             true => None,
             false => {
                 self.await_writes()?;
@@ -405,7 +408,7 @@ impl Handler for Core {
             // File systems only (size 0): the rollback of a volume is reported where its contents are exchanged.
             Answer::RolledBack(done) if done.size == 0 => {
                 let message = format!("{} was taken back to {}", done.to.volume(), done.to);
-                let news = News::of_pool("rolled_back", message, false);
+                let news = NewEvent::of_pool("rolled_back", message, false);
                 self.watch.journal().add(news);
             }
             other => self.serving.add_sessions(other),
@@ -497,7 +500,7 @@ impl ServerHooks for Core {
     }
 
     fn has_legs(&self) -> bool {
-        self.watch.tells_of_legs()
+        self.watch.reports_legs()
     }
 
     fn leg(&self, leg: &str, word: LegRequest) -> Option<Result<Answer, Failure>> {
@@ -538,10 +541,12 @@ impl ServerHooks for Core {
         self.watch.change_members(word)
     }
 
-    fn begin_anew(&self, anew: Anew) -> Result<(), Failure> {
+    fn exit_for_restart(&self, anew: Restart) -> Result<(), Failure> {
         let (reply, outcome) = channel();
-        self.tell(Event::Anew { anew, reply })?;
-        outcome.recv_timeout(WORD_WAIT).map_err(|_| is_gone())?
+        self.tell(Event::Restart { anew, reply })?;
+        outcome
+            .recv_timeout(CONFIRMATION_WAIT)
+            .map_err(|_| is_gone())?
     }
 
     fn users_of(&self, used: &Used<'_>) -> Vec<String> {
@@ -568,8 +573,8 @@ impl ServerHooks for Core {
         self.serving.close(name);
     }
 
-    fn opened_anew(&self, dataset: &str) {
-        self.serving.opened_anew(dataset);
+    fn close_for_reopen(&self, dataset: &str) {
+        self.serving.close_for_reopen(dataset);
     }
 
     fn may_open(&self, name: &VolumeName) {
@@ -591,7 +596,7 @@ impl ServerHooks for Core {
         let pause_ms = done.pause.as_millis();
         let message =
             format!("{name} was taken back to a snapshot; its clients waited {pause_ms} ms");
-        let news = News::of_pool("rolled_back", message, false);
+        let news = NewEvent::of_pool("rolled_back", message, false);
         self.watch.journal().add(news);
         Ok(Some(done))
     }
@@ -609,11 +614,11 @@ impl ServerHooks for Core {
     }
 
     fn is_ending(&self) -> bool {
-        self.is_going()
+        self.is_shutting_down()
     }
 
     fn alone(&self) -> Option<MutexGuard<'_, ()>> {
-        Some(self.alone_now())
+        Some(self.lock_changes())
     }
 }
 
@@ -628,25 +633,25 @@ mod tests {
     use control::operations::replicate::run::Run;
 
     #[test]
-    fn what_is_said_to_look_only_changes_nothing() {
+    fn read_only_requests_are_classified() {
         let clear = Clear {
             device: None,
             missing_devices_are_not_newer: false,
         };
         let clear = Request::Pool(clear.into());
-        assert!(!clear.only_looks() && goes_beside_changes(&clear));
+        assert!(!clear.is_read_only() && runs_beside_changes(&clear));
         let run = Request::Replicate(ReplicateRequest::Run(Run {
             dataset: "tank/v".parse().expect("a name"),
         }));
-        assert!(!run.only_looks() && goes_beside_changes(&run));
+        assert!(!run.is_read_only() && runs_beside_changes(&run));
         let list = Request::Volume(VolumeRequest::List);
-        assert!(list.only_looks() && goes_beside_changes(&list));
+        assert!(list.is_read_only() && runs_beside_changes(&list));
         let destroy = Request::Volume(VolumeRequest::Destroy(Destroy {
             name: "tank/v".parse().expect("a name"),
             recursive: false,
             exported: false,
             preview: Preview::default(),
         }));
-        assert!(!goes_beside_changes(&destroy));
+        assert!(!runs_beside_changes(&destroy));
     }
 }

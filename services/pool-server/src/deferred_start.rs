@@ -14,7 +14,7 @@ use super::core::Core;
 /// Longest wait for the clients. Some never reconnect.
 const RETURN_WAIT: Duration = Duration::from_millis(200);
 /// Polling interval.
-const LOOK_INTERVAL: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The number of awaited clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,15 +38,16 @@ impl Awaited {
     /// Blocks until that many clients have a session and received a reply each, up to `RETURN_WAIT`.
     fn wait(self, core: &Core) {
         let deadline = Instant::now() + RETURN_WAIT;
-        while Instant::now() < deadline && !core.is_going() && !self.are_back(core) {
-            std::thread::sleep(LOOK_INTERVAL);
+        while Instant::now() < deadline && !core.is_shutting_down() && !self.are_back(core) {
+            std::thread::sleep(POLL_INTERVAL);
         }
         let are_back = self.are_back(core);
         tracing::debug!(pool = %core.name, awaited = self.0, are_back, "wait for clients is over");
     }
 
     fn are_back(self, core: &Core) -> bool {
-        core.serving.session_count() >= self.0 && core.serving.volumes.answered() >= self.0 as u64
+        core.serving.session_count() >= self.0
+            && core.serving.volumes.completed_requests() >= self.0 as u64
     }
 }
 
@@ -70,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_came_back_by_another_port_is_one() {
+    fn reconnects_are_counted_per_client_and_address() {
         let stale = |remote: &str, local: &str| StaleConnection {
             remote: remote.parse().expect("an address"),
             local: local.parse().expect("an address"),

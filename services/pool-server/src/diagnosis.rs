@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use control::answer::{DeviceView, PoolStatus};
 use engine::pool::{PoolError, PoolErrorKind};
-use operations::events::News;
+use operations::events::NewEvent;
 
 use super::journal::Journal;
 use super::shared_pool::SharedPool;
@@ -75,7 +75,7 @@ impl Policy {
     }
 
     /// Returns the event to report for the outcome.
-    fn ended(&mut self, name: &str, outcome: &Outcome) -> Option<News> {
+    fn ended(&mut self, name: &str, outcome: &Outcome) -> Option<NewEvent> {
         let record = self.0.get_mut(name);
         let count = record.as_ref().map_or(ERRORS_MAX, |record| record.count());
         let begin = format!(
@@ -92,7 +92,7 @@ impl Policy {
                 format!("{begin}: it stays in use, because no other device has its data")
             }
         };
-        Some(News {
+        Some(NewEvent {
             kind: "failed",
             device: Some(name.to_owned()),
             message,
@@ -206,7 +206,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn ten_errors_within_ten_minutes_are_a_failure() {
+    fn ten_errors_in_ten_minutes_fault_a_device() {
         let (mut policy, begun) = (Policy::default(), Instant::now());
         assert_eq!(policy.look(&[("/a", 9), ("/b", 0)], begun), None);
         let now = begun + PERIOD - SECOND;
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_long_ago_do_not_count() {
+    fn old_errors_are_ignored() {
         let (mut policy, mut now) = (Policy::default(), Instant::now());
         for count in 0..100 {
             now += PERIOD / 8;
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_whose_counters_were_cleared_begins_anew() {
+    fn cleared_counters_restart_the_error_count() {
         let (mut policy, now) = (Policy::default(), Instant::now());
         assert_eq!(policy.look(&[("/a", 9)], now), None);
         assert_eq!(policy.look(&[("/a", 0)], now), None);
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_was_given_up_and_came_back_begins_anew() {
+    fn reopened_device_restarts_its_error_count() {
         let (mut policy, now) = (Policy::default(), Instant::now());
         assert!(policy.look(&[("/a", 10)], now).is_some());
         assert_eq!(policy.look(&[], now), None);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_needed_is_told_once_and_asked_about_again() {
+    fn required_failing_device_is_reported_once_and_rechecked() {
         let (mut policy, now) = (Policy::default(), Instant::now());
         assert!(policy.look(&[("/a", 10)], now).is_some());
         assert!(policy.ended("/a", &Outcome::Needed).is_some());

@@ -222,7 +222,7 @@ mod tests {
     const SHORT: Duration = Duration::from_millis(50);
 
     #[test]
-    fn a_change_waits_for_the_thaw_and_one_that_must_not_is_refused() {
+    fn change_blocks_until_thaw_and_nonblocking_one_is_refused() {
         let gate = FreezeGate::default();
         gate.freeze(LONG, LONG).expect("no change is active");
         assert!(gate.enter(WaitMode::NoWait).is_none());
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_freeze_that_expires_lets_changes_continue_and_is_reported_once() {
+    fn expired_freeze_resumes_changes_and_is_reported_once() {
         let gate = FreezeGate::default();
         gate.freeze(LONG, SHORT).expect("no change is under way");
         let begun = Instant::now();
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_takes_too_long_prevents_the_freeze() {
+    fn slow_change_prevents_the_freeze() {
         let gate = FreezeGate::default();
         let change = gate.enter(WaitMode::NoWait).expect("not frozen");
         assert_eq!(gate.freeze(Duration::ZERO, LONG), Err(NoPause::InUse));
@@ -272,7 +272,7 @@ mod tests {
 
     /// A server shutdown or the removal of an export thaws the volume while a freeze begins.
     #[test]
-    fn a_thaw_while_a_freeze_begins_leaves_no_change_waiting() {
+    fn thaw_during_a_starting_freeze_releases_all_changes() {
         let gate = FreezeGate::default();
         gate.begin(LONG).expect("not frozen");
         gate.thaw();
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn an_extension_moves_the_end_and_keeps_the_beginning() {
+    fn freeze_extension_moves_the_end_only() {
         let gate = FreezeGate::default();
         assert!(gate.extend(LONG).is_none());
         gate.freeze(LONG, SHORT).expect("no change is under way");

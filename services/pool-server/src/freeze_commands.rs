@@ -7,7 +7,7 @@ use block_device::BlockDevice;
 use control::answer::{Done, FrozenView};
 use control::calendar::utc;
 use control::{Answer, Failure, FailureKind};
-use operations::events::News;
+use operations::events::NewEvent;
 use units::VolumeName;
 
 use super::core::Core;
@@ -55,7 +55,7 @@ impl Core {
             }
         };
         let message = format!("{} frozen until {}", are(names), until(view));
-        let news = News::of_pool("volume_frozen", message.clone(), false);
+        let news = NewEvent::of_pool("volume_frozen", message.clone(), false);
         self.watch.journal().add(news);
         Ok(Done::changed(message))
     }
@@ -75,7 +75,7 @@ impl Core {
         }
         if lost.is_empty() {
             let message = format!("{} thawed", are(names));
-            let news = News::of_pool("volume_thawed", message.clone(), false);
+            let news = NewEvent::of_pool("volume_thawed", message.clone(), false);
             self.watch.journal().add(news);
             return Ok(Done::changed(message));
         }
@@ -92,7 +92,7 @@ impl Core {
                 "the freeze of {name} expired at {}: clients write again",
                 until(view)
             );
-            let news = News::of_pool("freeze_expired", message, true);
+            let news = NewEvent::of_pool("freeze_expired", message, true);
             self.watch.journal().add(news);
         }
     }

@@ -18,7 +18,7 @@ const DESCRIPTORS_PER_CONNECTION: u64 = 2;
 /// Number of protocol servers, each with its own connections.
 const SERVERS: u64 = 2;
 /// The minimum in all cases: with fewer connections no client could be served.
-const PLACES_MIN: u64 = 8;
+const SLOTS_MIN: u64 = 8;
 
 /// The limits of this process; `None` where there is no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl Headroom {
         });
         let places = [threads, descriptors].into_iter().flatten().min();
         let places = places.map_or(usize::MAX as u64, |places| places / SERVERS);
-        let places = usize::try_from(places.max(PLACES_MIN)).unwrap_or(usize::MAX);
+        let places = usize::try_from(places.max(SLOTS_MIN)).unwrap_or(usize::MAX);
         if places >= wanted.threads_max() {
             return wanted;
         }
@@ -168,7 +168,7 @@ mod tests {
     };
 
     #[test]
-    fn what_the_packages_allow_is_enough_for_all_connections() {
+    fn packaged_unit_limits_suffice_for_all_connections() {
         assert!(
             include_str!("../../../packaging/systemd/bulkhead-pool@.service")
                 .contains("\nTasksMax=16384\nLimitNOFILE=65536\n")
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_get_what_the_engine_leaves() {
+    fn connection_limit_is_what_the_engine_leaves() {
         for threads in [0, 230, 700, 1000, 4000, 9000] {
             for descriptors in [1024, 4096, 65_536] {
                 let headroom = Headroom {
@@ -197,7 +197,7 @@ mod tests {
                 let limits = headroom.limits(16);
                 let used = SERVERS * limits.threads_max() as u64;
                 let engine = ENGINE_THREADS + 2 * ENGINE_THREADS_PER_PROCESSOR;
-                let least = SERVERS * PLACES_MIN;
+                let least = SERVERS * SLOTS_MIN;
                 assert!(
                     used <= least || used + engine <= threads,
                     "{headroom:?} {limits:?}"
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_of_a_user_are_read_from_a_status() {
+    fn threads_of_a_user_are_read_from_proc_status() {
         let status = "Name:\tx\nUid:\t7\t7\t7\t7\nThreads:\t12\n";
         assert_eq!(threads_if_of(status, 7), Some(12));
         assert_eq!(threads_if_of(status, 8), None);

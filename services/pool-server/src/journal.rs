@@ -8,7 +8,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use control::Answer;
 use control::answer::Event;
-use operations::events::{self, EVENTS_MAX, News};
+use operations::events::{self, EVENTS_MAX, NewEvent};
 
 use super::pending_events::PendingEvents;
 use super::shared_pool::SharedPool;
@@ -32,7 +32,7 @@ struct State {
     /// The file for events that the pool cannot accept now.
     pending: Option<PendingEvents>,
     /// Whether the history was read or is unreadable.
-    is_history_known: bool,
+    is_history_loaded: bool,
     /// Whether writes to the pool are blocked.
     is_stuck: bool,
     ended: bool,
@@ -70,12 +70,12 @@ impl Journal {
     }
 
     /// Stores and logs an event.
-    pub fn add(&self, news: News) {
+    pub fn add(&self, news: NewEvent) {
         self.add_at(news, now_ms());
     }
 
     /// Like [`Self::add`], with a time in milliseconds since 1970.
-    pub fn add_at(&self, news: News, at_ms: u64) {
+    pub fn add_at(&self, news: NewEvent, at_ms: u64) {
         let device = news.device.as_deref().unwrap_or_default();
         match news.is_bad {
             true if device.is_empty() => tracing::error!(kind = news.kind, "{}", news.message),
@@ -122,8 +122,8 @@ impl Journal {
     }
 
     /// Whether earlier servers' events are loaded, or never will be.
-    pub fn is_history_known(&self) -> bool {
-        self.lock().is_history_known
+    pub fn is_history_loaded(&self) -> bool {
+        self.lock().is_history_loaded
     }
 
     /// Blocks until all events are written, up to `END_WAIT`.
@@ -150,11 +150,11 @@ impl Journal {
                     .as_ref()
                     .map(PendingEvents::left)
                     .unwrap_or_default();
-                state.was_before(earlier, left);
+                state.prepend_earlier(earlier, left);
             }
             Err(failure) => tracing::warn!(%failure, "cannot read the pool's history"),
         }
-        self.lock().is_history_known = true;
+        self.lock().is_history_loaded = true;
         while let Some(event) = self.next() {
             let Some(open) = pool.get() else { return };
             // Without a history only this server has its events.
@@ -202,7 +202,7 @@ impl State {
 
     /// Inserts `earlier`, and the events of `left` that are not in it, before the events of this server, which are
     /// renumbered.
-    fn was_before(&mut self, mut earlier: Vec<Event>, left: Vec<Event>) {
+    fn prepend_earlier(&mut self, mut earlier: Vec<Event>, left: Vec<Event>) {
         let is_same = |a: &Event, b: &Event| a.at_ms == b.at_ms && a.message == b.message;
         let written = earlier.len();
         for mut event in left.into_iter().take(UNWRITTEN_MAX) {
@@ -238,18 +238,18 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_before_the_history_is_known_follows_it() {
+    fn events_before_the_history_is_read_are_renumbered() {
         let mut state = State::default();
         state.keep(event(1));
         state.unwritten.push_back(event(1));
-        state.was_before(vec![event(7), event(8)], Vec::new());
+        state.prepend_earlier(vec![event(7), event(8)], Vec::new());
         let numbers: Vec<u64> = state.events.iter().map(|event| event.number).collect();
         assert_eq!(numbers, [7, 8, 9]);
         assert_eq!(state.unwritten[0].number, 9);
     }
 
     #[test]
-    fn what_an_earlier_server_could_not_write_is_written_once() {
+    fn unwritten_events_of_a_previous_server_are_written_once() {
         let told = |number, at_ms| Event {
             at_ms,
             ..event(number)
@@ -257,7 +257,7 @@ mod tests {
         let mut state = State::default();
         state.keep(told(1, 9));
         state.unwritten.push_back(told(1, 9));
-        state.was_before(vec![told(7, 5)], vec![told(7, 5), told(8, 6)]);
+        state.prepend_earlier(vec![told(7, 5)], vec![told(7, 5), told(8, 6)]);
         let numbers = |events: &VecDeque<Event>| -> Vec<(u64, u64)> {
             events
                 .iter()
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_events_make_room() {
+    fn oldest_events_are_evicted() {
         let mut state = State::default();
         (1..=EVENTS_MAX as u64 + 5).for_each(|number| state.keep(event(number)));
         assert_eq!(state.events.len(), EVENTS_MAX);

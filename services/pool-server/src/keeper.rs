@@ -320,7 +320,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_keys_of_one_pool_only_are_handed_over() {
+    fn key_keeper_serves_keys_of_one_pool_only() {
         let folder = tempfile::tempdir().expect("a folder");
         let files = KeyFiles::new(&folder.path().join("authkey"), folder.path());
         std::fs::write(folder.path().join("authkey"), [1; 128]).expect("a key");

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use control::key::KeyLocation;
 use control::{Failure, FailureKind};
 use engine::keys::{KeyFormat, KeyInfo};
-use operations::events::News;
+use operations::events::NewEvent;
 use operations::key;
 
 use super::core::Core;
@@ -17,7 +17,7 @@ use super::core::Core;
 const AGAIN_AFTER_MIN: Duration = Duration::from_secs(2);
 const AGAIN_AFTER_MAX: Duration = Duration::from_secs(30);
 /// Polling interval for a shutdown.
-const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Whether the key can be loaded by reading a file.
 fn is_at_hand(root: &KeyInfo, places: &[KeyLocation]) -> bool {
@@ -45,12 +45,12 @@ fn run(core: &Core) {
     let mut pause = AGAIN_AFTER_MIN;
     // A key that is unloaded later stays unloaded.
     let mut pending: Option<BTreeSet<String>> = None;
-    while !core.is_going() && pending.as_ref().is_none_or(|roots| !roots.is_empty()) {
+    while !core.is_shutting_down() && pending.as_ref().is_none_or(|roots| !roots.is_empty()) {
         let is_pending = |root: &KeyInfo| {
             let pending = pending.as_ref();
             pending.is_none_or(|roots| roots.contains(&root.dataset))
         };
-        match look_and_serve(core, is_pending) {
+        match check_and_serve(core, is_pending) {
             Ok(left) => {
                 failure = None;
                 tell(core, &told, &left);
@@ -58,21 +58,21 @@ fn run(core: &Core) {
                 told = left;
             }
             Err(new) => {
-                if let Some(news) = not_looked(&mut failure, &new) {
+                if let Some(news) = check_failed(&mut failure, &new) {
                     core.watch.journal().add(news);
                 }
             }
         }
         let until = Instant::now() + pause;
-        while Instant::now() < until && !core.is_going() {
-            std::thread::sleep(LOOK_INTERVAL);
+        while Instant::now() < until && !core.is_shutting_down() {
+            std::thread::sleep(POLL_INTERVAL);
         }
         pause = (pause * 2).min(AGAIN_AFTER_MAX);
     }
 }
 
 /// The event for a failed attempt, each failure once. A concurrent change is no failure.
-fn not_looked(before: &mut Option<String>, failure: &Failure) -> Option<News> {
+fn check_failed(before: &mut Option<String>, failure: &Failure) -> Option<NewEvent> {
     let is_new = before.as_ref() != Some(&failure.message);
     if failure.kind == FailureKind::Busy || !is_new {
         return None;
@@ -83,7 +83,7 @@ fn not_looked(before: &mut Option<String>, failure: &Failure) -> Option<News> {
         failure.message,
         AGAIN_AFTER_MAX.as_secs()
     );
-    Some(News::of_pool("key", message, true))
+    Some(NewEvent::of_pool("key", message, true))
 }
 
 /// Encryption roots with missing keys, each with the error of each key location.
@@ -99,7 +99,7 @@ fn look(
     Ok((loaded, left.into_iter().collect()))
 }
 
-fn look_and_serve(core: &Core, wanted: impl Fn(&KeyInfo) -> bool) -> Result<Missing, Failure> {
+fn check_and_serve(core: &Core, wanted: impl Fn(&KeyInfo) -> bool) -> Result<Missing, Failure> {
     let (loaded, left) = look(core, |root, _| wanted(root))?;
     if loaded > 0 {
         let _changing = core.changing()?;
@@ -113,11 +113,11 @@ fn tell(core: &Core, told: &Missing, left: &Missing) {
     let journal = core.watch.journal();
     for (root, wrong) in left.iter().filter(|(root, _)| !told.contains_key(*root)) {
         let message = format!("the key of {root} is missing: {}", wrong.join("; "));
-        journal.add(News::of_pool("key", message, true));
+        journal.add(NewEvent::of_pool("key", message, true));
     }
     for root in told.keys().filter(|root| !left.contains_key(*root)) {
         let message = format!("the key of {root} is loaded");
-        journal.add(News::of_pool("key", message, false));
+        journal.add(NewEvent::of_pool("key", message, false));
     }
 }
 
@@ -126,14 +126,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_look_for_keys_that_fails_is_an_event_once_and_again_when_it_is_another_failure() {
+    fn key_lookup_failure_yields_one_event_per_cause() {
         let mut before = None;
         let failure = |message: &str| Failure::new(FailureKind::Failed, message.to_owned());
         let busy = Failure::new(FailureKind::Busy, "a change is under way");
-        assert!(not_looked(&mut before, &busy).is_none());
-        let news = not_looked(&mut before, &failure("no document")).expect("an event");
+        assert!(check_failed(&mut before, &busy).is_none());
+        let news = check_failed(&mut before, &failure("no document")).expect("an event");
         assert!(news.is_bad && news.message.contains("no document"));
-        assert!(not_looked(&mut before, &failure("no document")).is_none());
-        assert!(not_looked(&mut before, &failure("another")).is_some());
+        assert!(check_failed(&mut before, &failure("no document")).is_none());
+        assert!(check_failed(&mut before, &failure("another")).is_some());
     }
 }

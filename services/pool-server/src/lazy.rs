@@ -163,7 +163,7 @@ impl Core {
             let opened = self.opener.open(&name);
             let is_refused = matches!(&opened, Err(error) if error.kind == ErrorKind::NotReady);
             // A volume without a shape is missing its key, which is reported elsewhere.
-            let held_back = (is_refused && self.known_shape().is_some()).then(Instant::now);
+            let held_back = (is_refused && self.read_shape().is_some()).then(Instant::now);
             *self.held_back.lock().expect("no holder panics") = held_back;
             let volume = opened?;
             // Only the holder of the gate sets it.
@@ -182,7 +182,7 @@ impl Core {
             return volume.geometry();
         }
         // An unreadable volume has size 0.
-        let shape = self.known_shape().unwrap_or(Shape {
+        let shape = self.read_shape().unwrap_or(Shape {
             size: 0,
             block_size: LOGICAL_BLOCK,
         });
@@ -195,7 +195,7 @@ impl Core {
     }
 
     /// Returns the shape if it can be read. A failure is not cached.
-    fn known_shape(&self) -> Option<Shape> {
+    fn read_shape(&self) -> Option<Shape> {
         let mut shape = self.shape.lock().expect("no holder panics");
         if shape.is_none() && !self.closed.load(Ordering::Acquire) {
             let name = self.name.lock().expect("no holder panics").clone();
@@ -221,7 +221,7 @@ impl BlockDevice for LazyVolume {
         // On a closed volume, the calls themselves return the error.
         self.core.volume.get().is_some()
             || self.core.closed.load(Ordering::Acquire)
-            || (self.core.known_shape().is_some() && !self.core.is_held_back())
+            || (self.core.read_shape().is_some() && !self.core.is_held_back())
     }
 
     fn read(
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn shape_and_flush_open_nothing_and_the_first_read_does() {
+    fn first_read_opens_a_lazy_volume_and_geometry_does_not() {
         let (memory, volume) = volume();
         assert_eq!(volume.geometry().size, SIZE);
         assert!(volume.flush().is_ok() && volume.is_clean());
@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_lent_before_opening_lands_after_it() {
+    fn write_lent_before_the_open_is_committed_after_it() {
         let (_, volume) = volume();
         let extent = Extent::new(1000, 24);
         let mut loan = volume.lend(extent).expect("lent");
@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_volume_is_gone_and_never_opened_again() {
+    fn closed_volume_is_never_reopened() {
         let (memory, volume) = volume();
         volume.close();
         let extent = Extent::new(0, 512);
@@ -511,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_that_failed_is_tried_again() {
+    fn failed_open_is_retried() {
         let (memory, volume) = volume();
         memory.refuse.store(true, Ordering::Relaxed);
         let extent = Extent::new(0, 512);
@@ -525,7 +525,7 @@ mod tests {
 
     /// Every call that changes a frozen volume blocks; a call that only reads does not.
     #[test]
-    fn a_frozen_volume_is_read_and_flushed_and_no_call_changes_it() {
+    fn frozen_volume_serves_reads_and_flushes_only() {
         let (_, volume) = volume();
         let (extent, long) = (Extent::new(0, 4096), Duration::from_secs(60));
         volume.open().expect("opened");
@@ -559,7 +559,7 @@ mod tests {
     }
 
     #[test]
-    fn closing_a_frozen_volume_lets_what_is_held_end() {
+    fn close_of_a_frozen_volume_releases_blocked_writes() {
         let (_, volume) = volume();
         let long = Duration::from_secs(60);
         volume.open().expect("opened");
@@ -574,7 +574,7 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_whose_log_cannot_be_read_is_not_ready_until_somebody_else_could_open_it() {
+    fn unreadable_log_keeps_volume_not_ready_until_another_open() {
         let (memory, volume) = volume();
         let extent = Extent::new(0, 512);
         assert!(volume.is_ready());

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use control::answer::{DeviceLoad, DeviceView, PoolStatus};
 use control::calendar::utc;
 use control::legs::{LegState, LegView, LegsView};
-use operations::events::News;
+use operations::events::NewEvent;
 
 /// Event kinds of legs are this prefix followed by the state.
 const KIND: &str = "leg_";
@@ -54,10 +54,10 @@ impl LegWatch {
         status: &PoolStatus,
         before: Before<'_>,
         now_ms: u64,
-    ) -> Vec<News> {
+    ) -> Vec<NewEvent> {
         let mut news = Vec::new();
         for leg in &legs.legs {
-            let written = written_beside(legs, leg, &status.load.whole);
+            let written = written_to_neighbours(legs, leg, &status.load.whole);
             let seen = self
                 .legs
                 .entry(leg.disk)
@@ -66,7 +66,7 @@ impl LegWatch {
                 let was = std::mem::replace(&mut seen.state, leg.state);
                 seen.since_ms = Some(now_ms);
                 seen.moved(was, written);
-                news.push(told(leg, legs));
+                news.push(leg_event(leg, legs));
             }
         }
         for member in &legs.members {
@@ -75,14 +75,14 @@ impl LegWatch {
                 continue;
             }
             news.push(match member.answers {
-                true => News::of_pool("member_back", format!("{} answers again", member.name), false),
+                true => NewEvent::of_pool("member_back", format!("{} answers again", member.name), false),
                 false => {
                     let why = member.why.as_deref().unwrap_or("no reason is known");
                     let message = format!(
                         "{} does not respond ({why}): one fewer member stores which legs are complete",
                         member.name
                     );
-                    News::of_pool("member_lost", message, true)
+                    NewEvent::of_pool("member_lost", message, true)
                 }
             });
         }
@@ -150,8 +150,10 @@ impl Seen {
 /// The initial state of a leg, from the last event of an earlier server. A leg without events was current.
 fn first(leg: &LegView, before: Before<'_>) -> Seen {
     let before = before(&leg.name);
-    let known = before.and_then(|(told, at_ms)| {
-        let state = LegState::ALL.into_iter().find(|state| kind(*state) == told);
+    let known = before.and_then(|(leg_event, at_ms)| {
+        let state = LegState::ALL
+            .into_iter()
+            .find(|state| kind(*state) == leg_event);
         Some((state?, at_ms))
     });
     Seen {
@@ -167,7 +169,7 @@ pub fn is_of_leg(kind: &str) -> bool {
     kind.starts_with(KIND)
 }
 
-fn told(leg: &LegView, legs: &LegsView) -> News {
+fn leg_event(leg: &LegView, legs: &LegsView) -> NewEvent {
     let name = &leg.name;
     let since = leg
         .lacks_since_group
@@ -211,14 +213,14 @@ fn told(leg: &LegView, legs: &LegsView) -> News {
             true,
         ),
     };
-    News {
+    NewEvent {
         device: Some(name.clone()),
-        ..News::of_pool(kind(leg.state), message, is_bad)
+        ..NewEvent::of_pool(kind(leg.state), message, is_bad)
     }
 }
 
 /// The largest number of bytes written to another leg of the same group.
-fn written_beside(legs: &LegsView, leg: &LegView, whole: &DeviceLoad) -> Option<u64> {
+fn written_to_neighbours(legs: &LegsView, leg: &LegView, whole: &DeviceLoad) -> Option<u64> {
     let mut names = legs.legs.iter();
     let beside = names
         .by_ref()
@@ -308,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn each_change_of_a_leg_is_told_once_and_says_since_when() {
+    fn leg_change_yields_one_event_with_start_time() {
         let mut watch = LegWatch::default();
         let mut look = |state, now_ms| -> (Vec<&'static str>, Option<u64>) {
             let (mut legs, status) = (legs(state), status(0, None));
@@ -333,7 +335,7 @@ mod tests {
 
     /// The event names the leg, the transaction group, and the complete leg.
     #[test]
-    fn an_event_names_the_leg_and_who_holds_everything() {
+    fn leg_event_names_the_leg_and_the_complete_leg() {
         let mut watch = LegWatch::default();
         let news = watch.look(&legs(LegState::Stale), &status(0, None), &nothing, 1);
         assert_eq!(news[0].device.as_deref(), Some("b:/d"));
@@ -343,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leg_that_is_left_alone_says_until_when_and_by_which_word_it_comes_back() {
+    fn excluded_leg_reports_retry_time_and_command() {
         let mut watch = LegWatch::default();
         let mut seen = legs(LegState::Faulted);
         seen.legs[1].tried_again_ms = Some(3_600_000);
@@ -359,11 +361,11 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_server_told_is_not_told_again_and_keeps_its_time() {
-        let told = |_: &str| Some(("leg_stale".to_owned(), 77));
+    fn leg_event_of_a_previous_server_is_not_repeated() {
+        let leg_event = |_: &str| Some(("leg_stale".to_owned(), 77));
         let mut watch = LegWatch::default();
         let (mut seen, status) = (legs(LegState::Stale), status(0, None));
-        let news = watch.look(&seen, &status, &told, 100);
+        let news = watch.look(&seen, &status, &leg_event, 100);
         assert_eq!(
             news.iter().map(|one| one.kind).collect::<Vec<_>>(),
             ["leg_current"]
@@ -371,12 +373,12 @@ mod tests {
         watch.complete(&mut seen, &status, 100);
         assert_eq!(seen.legs[1].since_ms, Some(77));
         let mut other = LegWatch::default();
-        let news = other.look(&legs(LegState::Copying), &status, &told, 100);
+        let news = other.look(&legs(LegState::Copying), &status, &leg_event, 100);
         assert!(news.iter().any(|one| one.kind == "leg_copying"));
     }
 
     #[test]
-    fn what_is_left_of_a_copy_is_what_was_written_meanwhile_without_what_was_copied() {
+    fn remaining_resync_is_new_writes_minus_copied_data() {
         let mut watch = LegWatch::default();
         let mut look = |state, written, scan, now_ms| {
             let (mut legs, status) = (legs(state), status(written, scan));
@@ -411,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_falls_silent_and_answers_again_is_told_once_each() {
+    fn member_loss_and_recovery_yield_one_event_each() {
         let mut watch = LegWatch::default();
         let mut look = |answers| -> Vec<(&'static str, bool)> {
             let mut legs = legs(LegState::Current);

@@ -3,12 +3,11 @@
 
 #![forbid(unsafe_code)]
 
-mod another_try;
 pub mod args;
-mod comeback;
 mod connections;
 mod core;
 mod deferred_start;
+mod device_return;
 mod diagnosis;
 mod freeze;
 mod freeze_commands;
@@ -27,6 +26,7 @@ mod registration;
 mod replay;
 mod rescue;
 mod rescue_commands;
+mod retry;
 mod room;
 mod schedules;
 mod secrets;
@@ -54,13 +54,13 @@ use cluster::agent::CLAIMED_LINE;
 use control::answer::{Done, ServerStatus};
 use control::server::ListenError;
 use control::{Answer, Failure, FailureKind};
-use engine::pool::Anew;
+use engine::pool::Restart;
 use leg_door::LegPool;
 use operations::DocumentCache;
-use operations::events::News;
+use operations::events::NewEvent;
 use operations::replicate;
 use operations::seals::{Keeper, Seals};
-use output::{Supervisor, say_until, signals};
+use output::{Supervisor, signals, write_until};
 use pool_access::common::Common;
 use pool_access::confine;
 use pool_access::engines::{self, Faults, Options};
@@ -72,7 +72,7 @@ use pool_access::{self, End};
 use takeover::timeline::Step;
 use units::PoolName;
 
-use self::args::{ClaimsWord, ServeArgs};
+use self::args::{ClaimsOption, ServeArgs};
 use self::core::Core;
 use self::deferred_start::Awaited;
 use self::journal::Journal;
@@ -86,13 +86,13 @@ use self::watch::Watch;
 /// Interval of the liveness tick.
 const TICK: Duration = Duration::from_millis(500);
 /// Longest time for replies to leave the control socket before the process exits.
-const LAST_ANSWERS_WAIT: Duration = Duration::from_secs(2);
+const LAST_REPLIES_WAIT: Duration = Duration::from_secs(2);
 /// Time for the reply to a restart request to reach the client.
-const ANEW_ANSWER_TIME: Duration = Duration::from_millis(300);
+const RESTART_REPLY_TIME: Duration = Duration::from_millis(300);
 /// Written to the descriptor of `--ready-fd` when the server accepts requests.
 const READY: &str = "READY";
 /// How long the write is retried when the reader does not read.
-const SAY_LIMIT: Duration = Duration::from_secs(60);
+const WRITE_RETRY_LIMIT: Duration = Duration::from_secs(60);
 
 /// An event that the main thread handles.
 pub enum Event {
@@ -103,19 +103,19 @@ pub enum Event {
     /// A client requests that the pool is closed.
     End(Ending),
     /// The process exits while the pool is suspended; the next start resumes it.
-    Anew {
+    Restart {
         /// How the pool is resumed.
-        anew: Anew,
+        anew: Restart,
         /// Receives the result before the process exits.
         reply: Sender<Result<(), Failure>>,
     },
 }
 
-impl From<signals::Told> for Event {
-    fn from(told: signals::Told) -> Self {
+impl From<signals::SignalEvent> for Event {
+    fn from(told: signals::SignalEvent) -> Self {
         match told {
-            signals::Told::Stop(why) => Self::Stop(why),
-            signals::Told::Reload => Self::Reload,
+            signals::SignalEvent::Stop(why) => Self::Stop(why),
+            signals::SignalEvent::Reload => Self::Reload,
         }
     }
 }
@@ -155,7 +155,7 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
         .map(|file| engines::legs().pool(&common.directories(), &args.pool, file))
         .transpose()?;
     let needs = needs(&args, common, control.path(), legs_of_pool.as_deref());
-    let keeper = Arc::new(keeper::Started::new(common, needs.socket_folders())?);
+    let keeper = Arc::new(keeper::Started::new(common, needs.socket_directories())?);
     let seals = Seals::kept_by(Arc::clone(&keeper) as Arc<dyn Keeper>);
     ::serving::bind_unix_by(Box::new(move |path| keeper.bind(path)));
     setup.unprotected = confine::pool_server(&needs);
@@ -180,7 +180,7 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
         move |note: &str| {
             let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
             *told = connections::noted(note);
-            let_clients_wait(&early, &args, &steps, started, &told)
+            listen_during_import(&early, &args, &steps, started, &told)
         }
     };
     let (owner, has_legs) = (args.owner(), legs_of_pool.is_some());
@@ -188,7 +188,7 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     let (pool, owned_legs) = match &legs_of_pool {
         None => {
             let options = args.options();
-            let pool = open::import_telling(&*engine, common, &args.pool, &options, ours)?;
+            let pool = open::import_with_callback(&*engine, common, &args.pool, &options, ours)?;
             (pool, None)
         }
         Some(legs) => {
@@ -198,16 +198,16 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
             (pool, Some(owned))
         }
     };
-    control.takes_its_place();
+    control.take_over();
     confine::no_more_rings();
     let told = std::mem::take(&mut *told.lock().unwrap_or_else(PoisonError::into_inner));
     let imported_ms = started.elapsed().as_millis() as u64;
-    steps.server_took(&args.pool, Step::Imported);
+    steps.record_step(&args.pool, Step::Imported);
     tracing::info!(pool = %args.pool, after_ms = imported_ms, "pool imported");
 
     let pool = Arc::new(SharedPool::new(pool));
     let journal = Journal::new(places::unwritten_events(common, &args.pool));
-    journal.add(News::of_pool("imported", imported_by(), false));
+    journal.add(NewEvent::of_pool("imported", imported_by(), false));
     let legs = owned_legs.as_ref().map(|legs| legs.control());
     let watch = Watch::start(Arc::clone(&pool), Arc::clone(&journal), legs)
         .map_err(Failure::of("start the pool's watch"))?;
@@ -260,13 +260,13 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     if let Some(legs) = owned_legs {
         legs.close();
     }
-    control.finish(Instant::now() + LAST_ANSWERS_WAIT);
+    control.finish(Instant::now() + LAST_REPLIES_WAIT);
     output::log().end();
     ended
 }
 
 fn log_to_stderr(json: bool) {
-    output::never_wait_for_the_log();
+    output::set_log_nonblocking();
     output::start_log(output::Style {
         json,
         colours: true,
@@ -323,7 +323,7 @@ fn needs(
     let sockets = args.listen.unix().map(PathBuf::as_path).chain([control]);
     folders.extend(sockets.filter_map(|path| path.parent().map(Path::to_owned)));
     // Create these directories before the rest of the file system is hidden or made read-only.
-    let keys = places::make_key_folder(common);
+    let keys = places::make_key_directory(common);
     for made in [std::fs::create_dir_all(&settings.run_dir), keys] {
         if let Err(error) = made {
             tracing::debug!(%error, "cannot create a directory");
@@ -338,7 +338,7 @@ fn needs(
             None => places::are_devices(common, &args.pool),
             Some(legs) => legs.own_paths().iter().all(|path| places::is_device(path)),
         },
-        reservations: args.claims != ClaimsWord::Locks,
+        reservations: args.claims != ClaimsOption::Locks,
         local_services: !args.listen.keytabs.is_empty(),
         programs: operations::key_source::has_programs(),
         folders,
@@ -388,7 +388,7 @@ fn taken(args: &ServeArgs, address: SocketAddr, other: Option<(PoolName, String)
 fn taken_by(common: &Common, own: &PoolName, address: SocketAddr) -> Option<(PoolName, String)> {
     let others = sockets::served(common).into_iter();
     others.filter(|pool| pool != own).find_map(|pool| {
-        let server = pool_access::ask_briefly(common, &pool)?.server?;
+        let server = pool_access::cached_status(common, &pool)?.server?;
         Some((pool, listens_as(&server, &address)?))
     })
 }
@@ -426,7 +426,7 @@ fn port_failure(error: &PortError) -> Failure {
 
 /// Opens the listening sockets after the claim. The import is the slow part; clients that connect during it are served
 /// after it. From here on, the process that started this server may route clients here.
-fn let_clients_wait(
+fn listen_during_import(
     early: &EarlySockets,
     args: &ServeArgs,
     steps: &Steps,
@@ -443,14 +443,13 @@ fn let_clients_wait(
         }
     }
     tracing::debug!(pool = %args.pool, clients = previous.len(), "clients of the previous owner");
-    steps.server_took(&args.pool, Step::Claimed);
+    steps.record_step(&args.pool, Step::Claimed);
     let after_ms = started.elapsed().as_millis() as u64;
     tracing::info!(pool = %args.pool, after_ms, "the pool is claimed: clients may connect and are served after the import");
-    connections::tell_previous(previous, &args.listen.tcp());
+    connections::reset_previous(previous, &args.listen.tcp());
     match args.ready_fd {
-        Some(fd) if args.say_claimed => {
-            say_until(fd, CLAIMED_LINE, SAY_LIMIT).map_err(Failure::of("report the claim"))
-        }
+        Some(fd) if args.say_claimed => write_until(fd, CLAIMED_LINE, WRITE_RETRY_LIMIT)
+            .map_err(Failure::of("report the claim")),
         _ => Ok(()),
     }
 }
@@ -538,7 +537,7 @@ fn announce(
 ) -> Result<replicate::Service, Failure> {
     let failed = Failure::of("start to answer");
     let after_ms = core.is_listening();
-    let stale_connections = core.serving.tell_previous_clients(told);
+    let stale_connections = core.serving.reset_previous_clients(told);
     let awaited = Awaited::of(&stale_connections);
     core.connections.inherit(stale_connections);
     core.serving.rescues.forget_sockets();
@@ -554,11 +553,11 @@ fn announce(
         after_ms,
         "listening"
     );
-    steps.server_took(&args.pool, Step::Listening);
+    steps.record_step(&args.pool, Step::Listening);
     replay::start(core, awaited.is_any()).map_err(&failed)?;
     schedules::start(core).map_err(&failed)?;
     keys::start(core).map_err(&failed)?;
-    another_try::start(core).map_err(&failed)?;
+    retry::start(core).map_err(&failed)?;
     let access = Arc::clone(core) as Arc<dyn replicate::Access>;
     let replication = replicate::Service::start(access, args.replication).map_err(&failed)?;
     if let Some(address) = replication.address {
@@ -569,25 +568,25 @@ fn announce(
         true => (None, args.ready_fd),
         false => (args.ready_fd, None),
     };
-    let say_ready = |fd: i32| say_until(fd, READY, SAY_LIMIT);
+    let say_ready = |fd: i32| write_until(fd, READY, WRITE_RETRY_LIMIT);
     now.map_or(Ok(()), say_ready).map_err(&failed)?;
     let after_return = move |core: &Arc<Core>| {
         if let Err(error) = later.map_or(Ok(()), say_ready) {
             tracing::error!(%error, "the supervisor cannot be notified that the server is ready");
         }
-        begin_the_rest(core, is_counted);
+        start_deferred_work(core, is_counted);
     };
     deferred_start::then(core, awaited, after_return).map_err(&failed)?;
     Ok(replication)
 }
 
 /// Starts the work that must not delay clients.
-fn begin_the_rest(core: &Arc<Core>, is_counted: bool) {
+fn start_deferred_work(core: &Arc<Core>, is_counted: bool) {
     if let Err(error) = core.watch.journal().start(&core.pool) {
         tracing::warn!(%error, "no events will be stored");
     }
-    core.watch.look_at_datasets();
-    secrets::seal_beside(core);
+    core.watch.enable_dataset_reads();
+    secrets::seal_in_background(core);
     if !is_counted {
         count_other_volumes(core);
     }
@@ -598,7 +597,7 @@ enum Outcome {
     /// A signal.
     Signal,
     /// A client's request to close the pool.
-    Asked(Ending),
+    Requested(Ending),
     /// The start failed.
     Failed(Failure),
 }
@@ -614,7 +613,7 @@ fn wait(
     loop {
         let now = seals.stamp();
         if std::mem::replace(&mut stamp, now) != now {
-            secrets::seal_beside(core);
+            secrets::seal_in_background(core);
         }
         match events.recv_timeout(TICK) {
             Ok(Event::Stop(signal)) => {
@@ -623,15 +622,15 @@ fn wait(
             }
             Ok(Event::End(ending)) => {
                 tracing::info!(end = ?ending.end, "stopping on request");
-                return Outcome::Asked(ending);
+                return Outcome::Requested(ending);
             }
             Ok(Event::Reload) => {
                 if let Err(failure) = core.serving.read_again() {
                     tracing::error!(%failure, "the exports could not be read again");
                 }
-                secrets::seal_beside(core);
+                secrets::seal_in_background(core);
             }
-            Ok(Event::Anew { anew, reply }) => begin_anew(core, common, &anew, &reply),
+            Ok(Event::Restart { anew, reply }) => exit_for_restart(core, common, &anew, &reply),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Outcome::Signal,
         }
@@ -647,7 +646,12 @@ fn wait(
 }
 
 /// Stores the confirmation for the next start and exits. Returns only if that cannot be stored.
-fn begin_anew(core: &Core, common: &Common, anew: &Anew, reply: &Sender<Result<(), Failure>>) {
+fn exit_for_restart(
+    core: &Core,
+    common: &Common,
+    anew: &Restart,
+    reply: &Sender<Result<(), Failure>>,
+) {
     let kept = anew
         .word
         .as_ref()
@@ -658,7 +662,7 @@ fn begin_anew(core: &Core, common: &Common, anew: &Anew, reply: &Sender<Result<(
     if !is_kept {
         return;
     }
-    std::thread::sleep(ANEW_ANSWER_TIME);
+    std::thread::sleep(RESTART_REPLY_TIME);
     leave_suspended(
         core,
         "the next start uses the data on the devices that are back",
@@ -696,10 +700,10 @@ fn ended_suspended(core: &Core) -> Failure {
 fn end(core: &Core, common: &Common, outcome: Outcome, wait: Duration) -> Result<(), Failure> {
     core.set_ending();
     if core.watch.is_suspended() || !core.await_change() {
-        if let Outcome::Asked(ending) = &outcome {
+        if let Outcome::Requested(ending) = &outcome {
             // The client may have disconnected.
             let _ = ending.reply.send(Err(ended_suspended(core)));
-            std::thread::sleep(ANEW_ANSWER_TIME);
+            std::thread::sleep(RESTART_REPLY_TIME);
         }
         leave_suspended(
             core,
@@ -712,7 +716,7 @@ fn end(core: &Core, common: &Common, outcome: Outcome, wait: Duration) -> Result
     core.end_rescues();
     core.watch.end();
     core.serving.drain(wait);
-    core.watch.journal().add(News::of_pool(
+    core.watch.journal().add(NewEvent::of_pool(
         "exported",
         "the server closes the pool",
         false,
@@ -730,7 +734,7 @@ fn end(core: &Core, common: &Common, outcome: Outcome, wait: Duration) -> Result
     };
     let name = &core.name;
     let (end, reply) = match &outcome {
-        Outcome::Asked(ending) => (ending.end, Some(&ending.reply)),
+        Outcome::Requested(ending) => (ending.end, Some(&ending.reply)),
         Outcome::Signal | Outcome::Failed(_) => (End::Export, None),
     };
     let (closed, message) = match end {
@@ -753,6 +757,6 @@ fn end(core: &Core, common: &Common, outcome: Outcome, wait: Duration) -> Result
     }
     match outcome {
         Outcome::Failed(failure) => Err(failure),
-        Outcome::Signal | Outcome::Asked(_) => closed,
+        Outcome::Signal | Outcome::Requested(_) => closed,
     }
 }

@@ -51,7 +51,7 @@ impl Listen {
     /// Reads the parsed options.
     pub fn read(matches: &mut ArgMatches, of: &[&'static Description]) -> Self {
         let mut listen = Self {
-            places: control::portal::told(matches, of),
+            places: control::portal::listen_addresses(matches, of),
             tls: of.iter().filter_map(|one| tls(matches, one)).collect(),
             keytabs: of.iter().filter_map(|one| keytab(matches, one)).collect(),
         };

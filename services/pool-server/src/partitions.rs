@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn an_mbr_with_logical_partitions_is_followed_and_a_loop_ends() {
+    fn mbr_logical_partitions_are_read_and_loops_end() {
         let mut disk = vec![0; DISK];
         entry(&mut disk, 0, 0, 0x83, 8, 100);
         entry(&mut disk, 0, 1, 0x0f, 200, 1000);
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gpt_tells_names_types_and_contents() {
+    fn gpt_names_types_and_contents_are_parsed() {
         let mut disk = vec![0; DISK];
         disk[512..520].copy_from_slice(b"EFI PART");
         disk[512 + 72] = 2;
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_system_without_a_table_is_the_whole_disk() {
+    fn unpartitioned_file_system_is_the_whole_disk() {
         let mut disk = vec![0; DISK];
         assert_eq!(look(&disk).partitions, []);
         disk[510..512].copy_from_slice(&[0x55, 0xaa]);
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_survived() {
+    fn malformed_partition_tables_are_tolerated() {
         for seed in 0..200_u32 {
             let mut state = seed.wrapping_mul(2_654_435_761) | 1;
             let mut disk: Vec<u8> = Vec::with_capacity(8192);

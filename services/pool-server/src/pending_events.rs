@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_are_there_for_the_next_server_until_they_are_written() {
+    fn pending_events_persist_until_written() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("state/tank.events");
         let event = Event {

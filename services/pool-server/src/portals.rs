@@ -157,7 +157,7 @@ impl Addresses {
     }
 
     /// The addresses in `names` that are missing here, as server options.
-    fn lacks(&self, names: &Self) -> Vec<String> {
+    fn missing_from(&self, names: &Self) -> Vec<String> {
         let absent = names.0.iter().filter(|name| !self.has(name));
         absent.map(ToString::to_string).collect()
     }
@@ -323,7 +323,7 @@ impl Core {
             PortalRequest::Remove(Remove { places, in_use }) => {
                 self.refuse_by_hand()?;
                 let less = Addresses::read_names(places, &of)?;
-                absent = before.lacks(&less);
+                absent = before.missing_from(&less);
                 (before.clone().without(&less), *in_use)
             }
             PortalRequest::Set(Set { places, in_use }) => {
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_and_what_goes_is_told_as_options() {
+    fn portal_changes_are_reported_as_options() {
         let before = addresses(&["10.0.0.1:3260,1"], &["10.0.0.1:10809"]);
         let more = addresses(&["10.0.0.1:3260", "10.1.0.1:3260,2"], &["unix:/run/x"]);
         let after = before.clone().and(more, ALL);
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_are_in_each_others_way_are_refused() {
+    fn conflicting_addresses_are_refused() {
         for (portals, listener) in [
             (["10.0.0.1:3260,1", "10.0.0.1:3260,2"], "unix:/x"),
             (["0.0.0.0:3260,1", "10.0.0.1:3260,1"], "unix:/x"),
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_the_way_is_told_with_its_group_and_its_protocol() {
+    fn address_conflict_names_portal_group_and_protocol() {
         let told = |all: Addresses| all.checked().expect_err("in the way").message;
         let groups = told(addresses(&["10.0.0.1:3260,1", "10.0.0.1:3260,2"], &[]));
         assert!(
@@ -473,11 +473,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_removed_and_was_not_there_and_what_is_offered_no_more_is_known() {
+    fn removals_of_absent_and_of_served_portals_are_detected() {
         let before = addresses(&["10.0.0.1:3260,2"], &["unix:/x"]);
         let less = names(&["10.0.0.1:3260", "10.0.0.2:3260"], &["unix:/x", "unix:/y"]);
         assert_eq!(
-            before.lacks(&less),
+            before.missing_from(&less),
             ["--iscsi 10.0.0.2:3260", "--nbd unix:/y"]
         );
         let now = before.clone().without(&names(&[], &["unix:/x"]));
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_request_is_too_old_to_know_stays() {
+    fn portals_unknown_to_an_older_request_are_kept() {
         let read = |text: &str| serde_json::from_str::<Places>(text).expect("places");
         let late = r#"{"iscsi":[],"nbd":[],"nfs":["10.0.0.1:2049"]}"#;
         let before = Addresses::read(&read(late), ALL).expect("addresses");
@@ -505,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_of_a_protocol_here_is_refused() {
+    fn address_of_an_unknown_protocol_is_refused() {
         for bad in [
             r#"{"iscsi":[{"address":"10.0.0.1:3260","group":0}]}"#,
             r#"{"iscsi":["unix:/run/x"]}"#,

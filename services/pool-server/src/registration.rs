@@ -11,7 +11,7 @@ use control::{Failure, FailureKind};
 /// Longest time from the start of a server to its registration: the agent does nothing else in between.
 const WAIT: Duration = Duration::from_secs(5);
 /// Polling interval. The first check nearly always succeeds.
-const LOOK_INTERVAL: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Blocks until this process is registered in the file `note`.
 pub fn wait(note: &Path) -> Result<(), Failure> {
@@ -26,7 +26,7 @@ pub fn wait(note: &Path) -> Result<(), Failure> {
             );
             return Err(Failure::new(FailureKind::Failed, message));
         }
-        std::thread::sleep(LOOK_INTERVAL);
+        std::thread::sleep(POLL_INTERVAL);
     }
     Ok(())
 }

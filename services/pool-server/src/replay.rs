@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use engine::Pool;
 use engine::dataset::DatasetError;
-use operations::events::News;
+use operations::events::NewEvent;
 use units::VolumeName;
 
 use super::core::Core;
@@ -18,7 +18,7 @@ use super::volumes::CLOSERS_MAX;
 /// Delay between two attempts to replay unreadable logs.
 const RETRY_PAUSE: Duration = Duration::from_secs(3);
 /// Checks for shutdown during the delay.
-const RETRY_LOOKS: u32 = 15;
+const RETRY_POLLS: u32 = 15;
 /// Concurrent replays. The first requests of clients need the processors, too.
 const AT_A_TIME: usize = 4;
 /// Volumes that get a new log before the first write. Each delays a stop by a commit, which this many share.
@@ -79,12 +79,12 @@ fn replay_the_rest(core: &Core, mut failed: BTreeSet<VolumeName>) {
             "the intent log of {name} cannot be replayed, so the volume is not served: see to the devices that \
              `bulkhead pool status` names; the log is kept, and replayed when it can be read"
         );
-        journal.add(News::of_pool("log", message, true));
+        journal.add(NewEvent::of_pool("log", message, true));
     }
     while !failed.is_empty() {
-        for _ in 0..RETRY_LOOKS {
-            std::thread::sleep(RETRY_PAUSE / RETRY_LOOKS);
-            if core.is_going() {
+        for _ in 0..RETRY_POLLS {
+            std::thread::sleep(RETRY_PAUSE / RETRY_POLLS);
+            if core.is_shutting_down() {
                 return;
             }
         }
@@ -93,7 +93,7 @@ fn replay_the_rest(core: &Core, mut failed: BTreeSet<VolumeName>) {
             let is_replayed = replay(core, name);
             if is_replayed {
                 let message = format!("the intent log of {name} is replayed");
-                journal.add(News::of_pool("log", message, false));
+                journal.add(NewEvent::of_pool("log", message, false));
             }
             !is_replayed
         });
@@ -113,7 +113,7 @@ fn begin_logs(core: &Core) {
 
 /// A volume that cannot be opened now is left to its first use.
 fn begin_log(core: &Core, name: &VolumeName) {
-    if core.is_going() || core.pool.get().is_some_and(|pool| is_locked(&*pool, name)) {
+    if core.is_shutting_down() || core.pool.get().is_some_and(|pool| is_locked(&*pool, name)) {
         return;
     }
     let volumes = &core.serving.volumes;
@@ -143,7 +143,7 @@ fn is_locked(pool: &dyn Pool, name: &VolumeName) -> bool {
 /// Replays one log. Returns false only if the log is still pending because the volume cannot be opened.
 fn replay(core: &Core, name: &VolumeName) -> bool {
     // A locked volume is replayed after its key is loaded.
-    if core.is_going() || core.pool.get().is_some_and(|pool| is_locked(&*pool, name)) {
+    if core.is_shutting_down() || core.pool.get().is_some_and(|pool| is_locked(&*pool, name)) {
         tracing::debug!(pool = %core.name, volume = %name, "replay skipped: shutdown, or no key");
         return true;
     }

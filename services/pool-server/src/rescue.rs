@@ -48,7 +48,7 @@ const RESCUES_MAX: usize = 16;
 /// Threads of each rescue for blocking operations.
 const WORKERS_MAX: usize = 4;
 /// Time that a client of a rescue has to disconnect at its end.
-const FAREWELL_WAIT: Duration = Duration::from_secs(2);
+const DISCONNECT_WAIT: Duration = Duration::from_secs(2);
 
 /// The rescues of a pool.
 pub struct Rescues {
@@ -423,7 +423,7 @@ impl Core {
             return Err(Failure::new(FailureKind::Busy, message).advise("try again in a second"));
         };
         open.server
-            .drain(Instant::now() + FAREWELL_WAIT, Farewell::Shutdown);
+            .drain(Instant::now() + DISCONNECT_WAIT, Farewell::Shutdown);
         drop(open.server);
         let _ = std::fs::remove_file(&open.view.socket);
         let flushed = open.device.flush();

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_file_system_is_mounted_at_its_place() {
+    fn largest_file_system_is_mounted_at_its_offset() {
         let said = mount(&view(false, "xfs"), "f", "m");
         assert_eq!(said, "mount -o loop,offset=2097152,sizelimit=536870912 f m");
         let said = mount(&view(true, "ext4"), "f", "m");
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_writes_is_shown_for_what_is_read_only() {
+    fn read_only_rescue_shows_no_writing_command() {
         let all = |read_only| {
             let commands = commands(&view(read_only, "ext4"));
             let lines = commands.into_iter().flat_map(|command| command.lines);

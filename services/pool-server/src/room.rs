@@ -16,7 +16,7 @@ use control::answer::PoolSpace;
 use control::space::{FullChange, FullLevel};
 use control::words::bytes;
 use engine::Pool;
-use operations::events::News;
+use operations::events::NewEvent;
 use operations::space::{self, Promises};
 use units::VolumeName;
 
@@ -89,10 +89,10 @@ impl Room {
     }
 
     /// The event to report for this space.
-    pub fn news(&mut self, pool: &str, space: &PoolSpace) -> Option<News> {
+    pub fn news(&mut self, pool: &str, space: &PoolSpace) -> Option<NewEvent> {
         let percent = space.full_percent;
         let (usable, available) = (bytes(space.usable), bytes(space.available));
-        let change = self.level.look(percent)?;
+        let change = self.level.update(percent)?;
         let (message, is_bad) = match change {
             FullChange::Reached(_) => (
                 format!(
@@ -106,7 +106,7 @@ impl Room {
                 false,
             ),
         };
-        Some(News::of_pool("space", message, is_bad))
+        Some(NewEvent::of_pool("space", message, is_bad))
     }
 }
 
@@ -128,7 +128,7 @@ impl Refusals {
         refused: BTreeMap<VolumeName, u64>,
         space: Option<&PoolSpace>,
         now: Instant,
-    ) -> Option<News> {
+    ) -> Option<NewEvent> {
         let more = |(name, count): (&VolumeName, &u64)| {
             let before = self.seen.get(name).copied().unwrap_or(0);
             (*count > before).then(|| (name.clone(), count - before))
@@ -147,7 +147,7 @@ impl Refusals {
             return None;
         }
         self.told = Some(now);
-        Some(News::of_pool(
+        Some(NewEvent::of_pool(
             "no_space",
             refused_message(&new, space),
             true,
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_refused_write_is_told_and_a_storm_of_them_is_one_event() {
+    fn refused_write_storm_yields_one_event() {
         let mut refusals = Refusals::default();
         let begun = Instant::now();
         assert_eq!(refusals.look(refused(&[]), None, begun), None);
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quota_is_told_from_a_full_pool() {
+    fn quota_and_full_pool_are_distinguished() {
         let space = |available, has_quota| PoolSpace {
             usable: 1000,
             available,
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_are_refused_no_more_as_soon_as_every_volume_has_room() {
+    fn refusal_state_ends_once_every_volume_has_space() {
         let mut refusals = Refusals::default();
         let now = Instant::now();
         refusals.look(refused(&[("tank/v", 1), ("tank/w", 2)]), None, now);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_that_left_and_came_back_is_counted_anew() {
+    fn refusal_count_restarts_for_a_readded_volume() {
         let mut refusals = Refusals::default();
         let now = Instant::now();
         for counts in [&[("tank/v", 5)][..], &[], &[("tank/v", 2)]] {

@@ -8,18 +8,18 @@ use control::replication::ReplicationGlance;
 use control::schedule::{SCHEDULE_PROPERTY, SCRUB_PROPERTY};
 use control::{Failure, FailureKind};
 use operations::documents::All;
-use operations::events::News;
+use operations::events::NewEvent;
 use operations::schedule::{self, Memory, now_s};
 use operations::{Context, replicate, scrub};
 
 use super::core::Core;
 
 /// Reconnecting clients are served before deferrable work.
-const FIRST_LOOK_AFTER: Duration = Duration::from_secs(3);
+const FIRST_CHECK_AFTER: Duration = Duration::from_secs(3);
 /// Polling interval of the clock.
-const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Polling interval of the copies that other pools send.
-const COPIES_LOOK_S: u64 = 60;
+const COPIES_CHECK_S: u64 = 60;
 /// Delay before a failure is retried.
 const AGAIN_AFTER_S: u64 = 60;
 
@@ -31,9 +31,9 @@ pub fn start(core: &Arc<Core>) -> std::io::Result<()> {
 }
 
 fn run(core: &Core) {
-    std::thread::sleep(FIRST_LOOK_AFTER);
+    std::thread::sleep(FIRST_CHECK_AFTER);
     let mut plan = Plan::default();
-    while !core.is_going() {
+    while !core.is_shutting_down() {
         if !core.watch.is_suspended() {
             let looked = plan.look(core, now_s());
             if looked.is_err() {
@@ -43,7 +43,7 @@ fn run(core: &Core) {
                 core.watch.journal().add(news);
             }
         }
-        std::thread::sleep(LOOK_INTERVAL);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -68,7 +68,7 @@ struct Plan {
 
 impl Plan {
     /// The event for a failed check: each failure once, and the recovery.
-    fn failed(&mut self, failure: Option<Failure>) -> Option<News> {
+    fn failed(&mut self, failure: Option<Failure>) -> Option<NewEvent> {
         // Concurrent changes and a shutdown are no failures.
         let failure = failure.filter(|failure| failure.kind != FailureKind::Busy);
         let message = failure.map(|failure| match failure.advice {
@@ -81,7 +81,7 @@ impl Plan {
         }
         let message = message?;
         let message = format!("schedules do not run: {message}; this is retried each minute");
-        Some(News::of_pool("schedule", message, true))
+        Some(NewEvent::of_pool("schedule", message, true))
     }
 
     /// Acts if a schedule is due, a schedule was changed, or the clock went back.
@@ -92,7 +92,7 @@ impl Plan {
         let all = core.serving.documents.all(&*pool)?;
         let mut glances = replicate::health::glances(&all, now_s);
         let (looked_s, _) = self.copies;
-        if now_s < looked_s || now_s - looked_s >= COPIES_LOOK_S {
+        if now_s < looked_s || now_s - looked_s >= COPIES_CHECK_S {
             let context = Context {
                 pool: &*pool,
                 hooks: core,
@@ -122,9 +122,9 @@ impl Plan {
         }
         self.next_s = now_s + AGAIN_AFTER_S;
         let has_failed = self.act(core, now_s)?;
-        let moments = schedule::next_moment(self.texts.values().map(String::as_str), now_s);
+        let moments = schedule::next_due_time(self.texts.values().map(String::as_str), now_s);
         let again = has_failed.then_some(now_s + AGAIN_AFTER_S);
-        let scrub = scrub::next_moment(&all, core.name.as_str(), now_s);
+        let scrub = scrub::next_due_time(&all, core.name.as_str(), now_s);
         let next = moments.into_iter().chain(again).chain(scrub).min();
         self.next_s = next.unwrap_or(u64::MAX);
         Ok(())
@@ -147,7 +147,7 @@ impl Plan {
             );
         }
         let (begun, is_later) = scrub::obey(&context, &mut self.scrub, now_s)?;
-        let news: Vec<News> = outcome.news.into_iter().chain(begun).collect();
+        let news: Vec<NewEvent> = outcome.news.into_iter().chain(begun).collect();
         drop(pool);
         news.into_iter()
             .for_each(|one| core.watch.journal().add(one));

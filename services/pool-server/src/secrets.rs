@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use control::Failure;
 use operations::Context;
-use operations::events::News;
+use operations::events::NewEvent;
 use operations::secrets::{Outcome, seal_all};
 
 use super::core::Core;
@@ -13,7 +13,7 @@ use super::core::Core;
 pub fn seal(core: &Core) {
     match try_to(core) {
         Ok(outcome) => tell(core, &outcome),
-        Err(_) if core.is_going() => {}
+        Err(_) if core.is_shutting_down() => {}
         Err(failure) => {
             tracing::error!(%failure, "secrets in the pool are unchanged");
             let message = format!(
@@ -22,13 +22,13 @@ pub fn seal(core: &Core) {
             );
             core.watch
                 .journal()
-                .add(News::of_pool("secrets", message, true));
+                .add(NewEvent::of_pool("secrets", message, true));
         }
     }
 }
 
 /// Like [`seal`], in a thread of its own.
-pub fn seal_beside(core: &Arc<Core>) {
+pub fn seal_in_background(core: &Arc<Core>) {
     let core = Arc::clone(core);
     let thread = std::thread::Builder::new().name("seal".into());
     if let Err(error) = thread.spawn(move || seal(&core)) {
@@ -66,10 +66,10 @@ fn tell(core: &Core, outcome: &Outcome) {
              set`), and make another key for replication (`bulkhead replicate rotate-key`)",
             outcome.plain
         );
-        journal.add(News::of_pool("secrets", message, true));
+        journal.add(NewEvent::of_pool("secrets", message, true));
     }
     for failed in &outcome.failed {
         let message = format!("a secret stays in the clear in the pool: {failed}");
-        journal.add(News::of_pool("secrets", message, true));
+        journal.add(NewEvent::of_pool("secrets", message, true));
     }
 }

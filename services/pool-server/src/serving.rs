@@ -23,7 +23,7 @@ use super::connections;
 use super::listen::{Keytabs, Tls};
 use super::portals::{self, Addresses};
 use super::rescue::Rescues;
-use super::servers::{self, Client, ContentsTold, Export, FileProtocol, Protocol, Wanted};
+use super::servers::{self, Client, ContentsNotified, Export, FileProtocol, Protocol, Wanted};
 use super::shared_pool::SharedPool;
 use super::volumes::Volumes;
 
@@ -253,9 +253,9 @@ impl Serving {
     }
 
     /// Closes the file systems at and below `dataset`. The next [`Self::reconcile`] reopens them. May block.
-    pub fn opened_anew(&self, dataset: &str) {
+    pub fn close_for_reopen(&self, dataset: &str) {
         for files in self.file_protocols() {
-            files.opened_anew(dataset);
+            files.close_for_reopen(dataset);
         }
     }
 
@@ -268,9 +268,9 @@ impl Serving {
     }
 
     /// Whether another [`Self::reconcile`] may succeed where the last one failed. Never blocks.
-    pub fn wants_another_try(&self) -> bool {
+    pub fn wants_retry(&self) -> bool {
         let mut protocols = self.protocols.iter();
-        protocols.any(|protocol| protocol.wants_another_try())
+        protocols.any(|protocol| protocol.wants_retry())
     }
 
     /// Retries failed steps that do not depend on the documents.
@@ -290,13 +290,13 @@ impl Serving {
     }
 
     /// Notifies the clients of `volume` that its contents, and perhaps its size, changed.
-    pub(super) fn tell_contents_changed(
+    pub(super) fn notify_contents_changed(
         &self,
         volume: &VolumeName,
         was_resized: bool,
-    ) -> ContentsTold {
+    ) -> ContentsNotified {
         let device = self.volumes.device(volume) as SharedDevice;
-        let mut told = ContentsTold::default();
+        let mut told = ContentsNotified::default();
         for protocol in &self.protocols {
             told += protocol.contents_changed(volume, &device, was_resized);
         }
@@ -487,7 +487,7 @@ impl Serving {
 
     /// Resets the connections of clients of the pool's previous server, except those in `told`. Returns the ones it
     /// reset.
-    pub fn tell_previous_clients(&self, told: &[StaleConnection]) -> Vec<StaleConnection> {
+    pub fn reset_previous_clients(&self, told: &[StaleConnection]) -> Vec<StaleConnection> {
         let Some(pool) = self.pool.get() else {
             return Vec::new();
         };
@@ -496,7 +496,7 @@ impl Serving {
             Ok(all) => {
                 let stale_connections = connections::previous(all.own(pool.name().as_str()));
                 let left = stale_connections.iter().filter(|one| !told.contains(one));
-                connections::tell_previous(&left.copied().collect::<Vec<_>>(), &self.listening());
+                connections::reset_previous(&left.copied().collect::<Vec<_>>(), &self.listening());
                 stale_connections
             }
             Err(failure) => {
@@ -524,9 +524,11 @@ impl Serving {
 
     /// Closes connections without sending a packet after their local address moved to another head. Otherwise these
     /// clients would reconnect before that head serves them.
-    fn silence_withdrawn(&self) {
+    fn silence_removed_addresses(&self) {
         let protocols = self.protocols.iter();
-        let silenced: usize = protocols.map(|protocol| protocol.silence_withdrawn()).sum();
+        let silenced: usize = protocols
+            .map(|protocol| protocol.silence_removed_addresses())
+            .sum();
         if silenced > 0 {
             tracing::info!(
                 connections = silenced,
@@ -537,7 +539,7 @@ impl Serving {
 
     /// Terminates all sessions without further replies and leaves the volumes open.
     pub fn drop_sessions(&self) {
-        self.silence_withdrawn();
+        self.silence_removed_addresses();
         for protocol in &self.protocols {
             protocol.drop_all();
         }
@@ -545,7 +547,7 @@ impl Serving {
 
     /// Lets clients finish and log out until `wait` has passed, then terminates the remaining sessions.
     pub fn drain(&self, wait: Duration) {
-        self.silence_withdrawn();
+        self.silence_removed_addresses();
         let deadline = Instant::now() + wait;
         std::thread::scope(|scope| {
             for protocol in &self.protocols {

@@ -83,7 +83,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn who_takes_it_waits_for_a_use_that_needs_another_one_to_end() {
+    fn take_waits_for_nested_uses() {
         let shared = Shared::new(Box::new(7));
         let using = shared.get().expect("there");
         std::thread::scope(|scope| {

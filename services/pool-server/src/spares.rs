@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use control::answer::{DeviceView, PoolStatus};
 use engine::Pool;
 use engine::pool::PoolError;
-use operations::events::News;
+use operations::events::NewEvent;
 
 use super::journal::Journal;
 
 /// Time that a device may be absent before a spare replaces it: one that returns at once needs only the writes it
 /// missed.
-const PATIENCE: Duration = Duration::from_secs(5);
+const ABSENCE_MAX: Duration = Duration::from_secs(5);
 /// Delay before a spare that could not be used is retried.
 const AGAIN_AFTER: Duration = Duration::from_secs(60);
 
@@ -32,7 +32,10 @@ impl Spares {
         self.due.retain(|name, _| failed.contains(&name.as_str()));
         let mut spares = available(status).into_iter();
         for device in failed {
-            let due = *self.due.entry(device.to_owned()).or_insert(now + PATIENCE);
+            let due = *self
+                .due
+                .entry(device.to_owned())
+                .or_insert(now + ABSENCE_MAX);
             if now < due {
                 continue;
             }
@@ -43,7 +46,7 @@ impl Spares {
             let replaced =
                 devices.and_then(|devices| devices.replace(device, Path::new(spare), false));
             let news = match replaced {
-                Ok(()) => News {
+                Ok(()) => NewEvent {
                     kind: "spare",
                     device: Some(device.to_owned()),
                     message: format!(
@@ -52,7 +55,7 @@ impl Spares {
                     ),
                     is_bad: false,
                 },
-                Err(error) => News {
+                Err(error) => NewEvent {
                     kind: "spare",
                     device: Some(device.to_owned()),
                     message: format!("spare {spare} cannot stand in for {device}: {error}"),
@@ -109,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_lost_device_with_data_and_without_successor_wants_a_spare() {
+    fn spare_is_used_only_for_lost_data_devices() {
         let data = |name, state| device(name, "data", state, Vec::new());
         let stood_in = vec![data("/c", "FAULTED"), data("/s", "ONLINE")];
         let mirror = vec![

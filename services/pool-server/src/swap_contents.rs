@@ -37,7 +37,7 @@ impl Serving {
         swap(&*paused)?;
         self.volumes.resized(name);
         // Clients are notified before any can read the new contents.
-        let told = self.tell_contents_changed(name, paused.size() != size_before);
+        let told = self.notify_contents_changed(name, paused.size() != size_before);
         drop(paused);
         Ok(Some(ContentsSwapped {
             pause: begun.elapsed(),

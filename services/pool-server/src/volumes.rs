@@ -229,7 +229,7 @@ impl Volumes {
     }
 
     /// Completed reads and writes of clients.
-    pub fn answered(&self) -> u64 {
+    pub fn completed_requests(&self) -> u64 {
         let devices = self.lock();
         let activities = devices.values().filter_map(|device| device.activity());
         let counts =

@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use control::places::CONNECTIONS_MAX;
+use control::slots::CONNECTIONS_MAX;
 use control::{Failure, FailureKind};
 use units::PoolName;
 
@@ -15,7 +15,7 @@ const STREAMS_MAX: usize = 8;
 const WAITING_MAX: usize = CONNECTIONS_MAX - STREAMS_MAX - 8;
 
 /// Counts the requests of one kind.
-pub struct Places {
+pub struct RequestSlots {
     taken: AtomicUsize,
     max: usize,
     refusal: fn(&PoolName) -> Failure,
@@ -23,15 +23,15 @@ pub struct Places {
 
 /// A slot, held until it is dropped.
 #[derive(Debug)]
-pub struct Place<'a>(&'a AtomicUsize);
+pub struct RequestSlot<'a>(&'a AtomicUsize);
 
-impl Drop for Place<'_> {
+impl Drop for RequestSlot<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
-impl Places {
+impl RequestSlots {
     /// Slots of requests that may block on the pool.
     pub fn of_requests() -> Self {
         Self::new(WAITING_MAX, |pool| {
@@ -61,9 +61,9 @@ impl Places {
     }
 
     /// Acquires a slot for a request to `pool`.
-    pub fn take(&self, pool: &PoolName) -> Result<Place<'_>, Failure> {
+    pub fn take(&self, pool: &PoolName) -> Result<RequestSlot<'_>, Failure> {
         let before = self.taken.fetch_add(1, Ordering::AcqRel);
-        let place = Place(&self.taken);
+        let place = RequestSlot(&self.taken);
         match before < self.max {
             true => Ok(place),
             false => Err((self.refusal)(pool)),
@@ -76,14 +76,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_that_wait_leave_places_for_those_that_do_not() {
-        let (places, pool) = (Places::of_requests(), "tank".parse().expect("a name"));
-        let mut held: Vec<Place<'_>> = (0..WAITING_MAX)
-            .map(|_| places.take(&pool).expect("free"))
+    fn waiting_requests_leave_slots_for_others() {
+        let (slots, pool) = (RequestSlots::of_requests(), "tank".parse().expect("a name"));
+        let mut held: Vec<RequestSlot<'_>> = (0..WAITING_MAX)
+            .map(|_| slots.take(&pool).expect("free"))
             .collect();
-        let failure = places.take(&pool).expect_err("none is left");
+        let failure = slots.take(&pool).expect_err("none is left");
         assert_eq!(failure.kind, FailureKind::Busy);
         held.pop();
-        assert!(places.take(&pool).is_ok());
+        assert!(slots.take(&pool).is_ok());
     }
 }

@@ -12,11 +12,11 @@ use control::{Answer, Failure, FailureKind};
 use engine::Pool;
 use engine::pool::Suspension;
 use leg_door::{LegControl, LegRequest, LegStatus, MemberRequest};
-use operations::events::{self, News};
+use operations::events::{self, NewEvent};
 use operations::{self, Context, DocumentCache, NoServer};
 use units::VolumeName;
 
-use super::comeback::Comeback;
+use super::device_return::DeviceReturn;
 use super::diagnosis::Diagnosis;
 use super::journal::{Journal, now_ms};
 use super::leg_watch::{LegWatch, is_of_leg};
@@ -25,7 +25,7 @@ use super::shared_pool::SharedPool;
 use super::spares::Spares;
 
 /// Polling interval of the pool.
-const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Longest time that a status request is delayed for a fresh result.
 const FRESH_WAIT: Duration = Duration::from_millis(300);
 /// A status older than this is reported with its age.
@@ -100,13 +100,13 @@ impl Watch {
         self.state.lock().expect("no holder panics")
     }
 
-    fn told_of_legs(&self) -> Option<LegStatus> {
+    fn reported_legs(&self) -> Option<LegStatus> {
         self.legs.as_ref().map(|legs| legs.show())
     }
 
     /// Why writes are blocked, and since when. `None` if they are not. Never blocks.
     pub fn writes_wait(&self) -> Option<WritesWait> {
-        let (why, since_s) = self.why_writes_wait()?;
+        let (why, since_s) = self.writes_blocked_reason()?;
         let noted_s = self.waits_since_ms.load(Ordering::Relaxed) / 1000;
         let since = since_s.unwrap_or(match noted_s {
             0 => now_ms() / 1000,
@@ -116,7 +116,7 @@ impl Watch {
     }
 
     /// The reason, and the start if the engine has recorded it.
-    fn why_writes_wait(&self) -> Option<(String, Option<u64>)> {
+    fn writes_blocked_reason(&self) -> Option<(String, Option<u64>)> {
         let health = self.pool.get().and_then(|pool| pool.health());
         let why = match health.and_then(|health| health.suspended) {
             Some(Suspension::DevicesFailed) => {
@@ -124,7 +124,7 @@ impl Watch {
             }
             Some(Suspension::OtherHost) => "all I/O is stopped: another host may have the pool",
             None => {
-                if let Some(of_legs) = self.told_of_legs().filter(|told| told.do_writes_wait) {
+                if let Some(of_legs) = self.reported_legs().filter(|told| told.do_writes_wait) {
                     let first = of_legs.advice.into_iter().next();
                     let why = first.map(|advice| advice.why).unwrap_or_default();
                     return Some((why, None));
@@ -150,7 +150,7 @@ impl Watch {
             }
         };
         let advice = self
-            .told_of_legs()
+            .reported_legs()
             .and_then(|told| told.advice.into_iter().next());
         let advice = advice.map_or_else(|| what.to_owned(), |advice| advice.what);
         let message = format!("nothing was changed: {wait}");
@@ -161,7 +161,7 @@ impl Watch {
     }
 
     /// Whether the pool has legs on several heads.
-    pub fn tells_of_legs(&self) -> bool {
+    pub fn reports_legs(&self) -> bool {
         self.legs.is_some()
     }
 
@@ -223,8 +223,8 @@ impl Watch {
             status.advice = vec![operations::suspended_step(&status.name)];
         }
         status.writes_wait = self.writes_wait();
-        operations::tell_wait(&mut status);
-        if let Some(told) = self.told_of_legs() {
+        operations::add_write_wait(&mut status);
+        if let Some(told) = self.reported_legs() {
             told.add_to(&mut status);
             self.complete_legs(&mut status);
         }
@@ -239,7 +239,7 @@ impl Watch {
     }
 
     /// Enables reads of datasets. The free space for clients depends on all of them.
-    pub fn look_at_datasets(&self) {
+    pub fn enable_dataset_reads(&self) {
         self.lock().may_look_at_datasets = true;
         self.space_changed();
     }
@@ -275,8 +275,8 @@ impl Watch {
     }
 
     /// Reports events of legs. Requires the events of earlier servers.
-    fn look_at_legs(&self, status: &PoolStatus) {
-        let known = |_: &&LegsView| self.journal.is_history_known();
+    fn check_legs(&self, status: &PoolStatus) {
+        let known = |_: &&LegsView| self.journal.is_history_loaded();
         let Some(legs) = status.legs.as_ref().filter(known) else {
             return;
         };
@@ -294,7 +294,7 @@ impl Watch {
 
     /// Logs that the pool was suspended or resumed. Never blocks.
     pub fn tick(&self) {
-        let noted_ms = match self.why_writes_wait() {
+        let noted_ms = match self.writes_blocked_reason() {
             None => 0,
             Some(_) => now_ms(),
         };
@@ -306,7 +306,7 @@ impl Watch {
         if self.suspended.swap(now, Ordering::Relaxed) == now {
             return;
         }
-        let (kind, message) = match (now, self.tells_of_legs()) {
+        let (kind, message) = match (now, self.reports_legs()) {
             (true, true) => (
                 "suspended",
                 "the pool is suspended: all I/O is blocked until a complete leg is back; then its server exits, and continues \
@@ -319,7 +319,7 @@ impl Watch {
             ),
             (false, _) => ("resumed", "the pool is resumed"),
         };
-        self.journal.add(News::of_pool(kind, message, now));
+        self.journal.add(NewEvent::of_pool(kind, message, now));
     }
 
     /// The pool's health for the service manager. Never blocks.
@@ -332,7 +332,7 @@ impl Watch {
         }
         let state = self.lock();
         match &state.seen {
-            Some((at, _)) if at.elapsed() > AGE_MAX + LOOK_INTERVAL => "does not answer".into(),
+            Some((at, _)) if at.elapsed() > AGE_MAX + POLL_INTERVAL => "does not answer".into(),
             Some((_, status)) => status.health.clone(),
             None => "not checked yet".into(),
         }
@@ -342,18 +342,18 @@ impl Watch {
         let mut last = None;
         let mut spares = Spares::default();
         let mut room = Room::default();
-        let mut comeback = Comeback::default();
+        let mut device_return = DeviceReturn::default();
         let mut diagnosis = Diagnosis::default();
         loop {
             match self.look(&mut room) {
                 Some(Ok(status)) => {
                     self.lock().seen = Some((Instant::now(), status.clone()));
                     let mut told = status.clone();
-                    if let Some(of_legs) = self.told_of_legs() {
+                    if let Some(of_legs) = self.reported_legs() {
                         of_legs.add_to(&mut told);
                     }
                     self.report(last.as_ref(), &status, &told);
-                    self.look_at_legs(&told);
+                    self.check_legs(&told);
                     let space = status.space.as_ref();
                     let news = space.and_then(|space| room.news(&status.name, space));
                     if let Some(news) = news {
@@ -361,7 +361,7 @@ impl Watch {
                     }
                     self.send_spares(&mut spares, &status);
                     diagnosis.look(&self.pool, &status, &self.journal, Instant::now());
-                    if comeback.look(&self.pool, &told, &self.journal, Instant::now()) {
+                    if device_return.look(&self.pool, &told, &self.journal, Instant::now()) {
                         self.device_returns.fetch_add(1, Ordering::Relaxed);
                     }
                     last = Some(status);
@@ -377,7 +377,7 @@ impl Watch {
             let rest = |state: &mut State| !state.wanted && !state.ended;
             let (state, _) = self
                 .changed
-                .wait_timeout_while(state, LOOK_INTERVAL, rest)
+                .wait_timeout_while(state, POLL_INTERVAL, rest)
                 .expect("no holder panics");
             if state.ended {
                 return;
@@ -395,7 +395,7 @@ impl Watch {
         };
         let mut space = self.space(&*pool, room);
         if let Some(space) = &mut space {
-            self.look_for_room(&*pool);
+            self.check_for_space(&*pool);
             self.refusals().add_to(space, Instant::now());
         }
         Some(operations::pool_status(&context, space))
@@ -417,7 +417,7 @@ impl Watch {
     }
 
     /// Checks whether volumes with refused writes have room again.
-    fn look_for_room(&self, pool: &dyn Pool) {
+    fn check_for_space(&self, pool: &dyn Pool) {
         let full = self.refusals().full_volumes();
         if self.is_suspended() {
             return;
@@ -444,7 +444,7 @@ impl Watch {
     /// with the details of legs.
     fn report(&self, old: Option<&PoolStatus>, new: &PoolStatus, told: &PoolStatus) {
         // Legs have events of their own, under the names that administrators use.
-        let is_of_leg = |news: &News| {
+        let is_of_leg = |news: &NewEvent| {
             let device = news.device.as_deref();
             let mut legs = told.legs.iter().flat_map(|legs| &legs.legs);
             news.kind == "state" && legs.any(|leg| Some(leg.name.as_str()) == device)

@@ -33,7 +33,7 @@ pub(super) fn check(checker: &mut Checker<'_>) {
         check_pool(checker, name, pool);
     }
     match &appliance.legs {
-        Some(legs) => check_ways(checker, legs),
+        Some(legs) => check_connections(checker, legs),
         None => no_network(checker, &Key::of("legs")),
     }
     check_members(checker);
@@ -233,7 +233,7 @@ fn no_network(checker: &mut Checker<'_>, key: &Key) {
     );
 }
 
-fn check_ways(checker: &mut Checker<'_>, legs: &Legs) {
+fn check_connections(checker: &mut Checker<'_>, legs: &Legs) {
     let appliance = checker.appliance;
     let key = Key::of("legs.networks");
     let names: BTreeSet<_> = legs.networks.iter().collect();
@@ -335,12 +335,12 @@ fn check_members(checker: &mut Checker<'_>) {
     }
     if let Some(witness) = &appliance.witness {
         check_witness(checker, witness);
-        check_ways_to_witness(checker, witness);
+        check_witness_connections(checker, witness);
     }
 }
 
 /// Checks that the third member also votes in the cluster, and that the heads reach it.
-fn check_ways_to_witness(checker: &mut Checker<'_>, witness: &LegWitness) {
+fn check_witness_connections(checker: &mut Checker<'_>, witness: &LegWitness) {
     let appliance = checker.appliance;
     let rule = appliance.quorum.as_ref().map(|quorum| quorum.rule);
     if appliance.heads.len() == 2 && rule == Some(QuorumRule::TwoNode) {

@@ -3,9 +3,9 @@
 
 mod codes;
 mod fencing;
+mod hosts;
 mod interfaces;
 mod legs;
-mod machines;
 mod names;
 mod networks;
 mod paths;
@@ -151,7 +151,7 @@ pub fn check(parsed: &Parsed, facts: &Facts) -> Vec<Finding> {
     services::check(&mut checker);
     paths::check(&mut checker);
     times::check(&mut checker);
-    machines::check(&mut checker);
+    hosts::check(&mut checker);
     let mut findings = checker.findings;
     findings.sort_by(|a, b| {
         let place = |finding: &Finding| finding.place.line.unwrap_or(0);

@@ -102,7 +102,7 @@ fn assert_only(findings: &[Finding], code: Code) {
 }
 
 #[test]
-fn the_examples_are_without_fault() {
+fn shipped_examples_pass_the_check() {
     let shared = [PAIR, TWO_POOLS, EIGHT_POOLS, WITNESS, VIRTUAL, IPV6, SINGLE];
     for text in shared.into_iter().chain([LEGS, THREE_HEADS]) {
         let findings = findings_of(text, |_| {});
@@ -111,7 +111,7 @@ fn the_examples_are_without_fault() {
 }
 
 #[test]
-fn each_mistake_in_the_file_is_found() {
+fn each_file_error_yields_its_finding() {
     let bmc = "[heads.left.fencing.bmc]\naddress = \"10.77.9.21\"\nuser = \"fence\"\npassword_file = \"/etc/bulkhead/secrets/bmc-left\"\n";
     let outlets = "outlets = [{ pdu = \"a\", outlet = \"1\" }, { pdu = \"b\", outlet = \"1\" }]\n";
     let no_outlets = replaced(PAIR, outlets, "");
@@ -283,7 +283,7 @@ fn each_mistake_in_the_file_is_found() {
 }
 
 #[test]
-fn each_mistake_about_virtual_machines_is_found() {
+fn each_virtual_machine_error_yields_its_finding() {
     let outlets = "outlets = [{ pdu = \"a\", outlet = \"1\" }, { pdu = \"b\", outlet = \"1\" }]\n";
     let agent = "[hypervisors.host-1]\nagent = \"fence_virsh\"\n";
     let with_password = format!("{agent}parameters = {{ password = \"swordfish\" }}\n");
@@ -350,7 +350,7 @@ address = "10.77.1.100"
 "#;
 
 #[test]
-fn tls_of_nbd_and_replication_are_compared_with_addresses_ports_and_heads() {
+fn nbd_and_replication_tls_is_checked_against_ports_and_heads() {
     let text = format!("{PAIR}{SERVICES}");
     assert!(findings_of(&text, |_| {}).is_empty());
     let address = |with: &str| replaced(&text, "address = \"10.77.1.100\"\n", with);
@@ -407,7 +407,7 @@ fn tls_of_nbd_and_replication_are_compared_with_addresses_ports_and_heads() {
 }
 
 #[test]
-fn a_keytab_is_on_every_head_and_for_root_only() {
+fn missing_or_readable_keytab_is_reported_per_head() {
     let text =
         format!("{PAIR}[pools.tank.kerberos]\nkeytab_file = \"/etc/bulkhead/tank.keytab\"\n");
     assert!(findings_of(&text, |_| {}).is_empty());
@@ -424,7 +424,7 @@ fn a_keytab_is_on_every_head_and_for_root_only() {
 }
 
 #[test]
-fn a_head_that_is_not_in_a_network_it_needs_is_found() {
+fn head_outside_a_required_network_is_reported() {
     let link = "storage-b = { interface = \"ens1f1\", addresses = [\"10.77.2.12\"] }\n";
     let findings = findings_of(&replaced(PAIR, link, ""), |_| {});
     assert_only(&findings, Code::HeadOffNetwork);
@@ -435,7 +435,7 @@ fn a_head_that_is_not_in_a_network_it_needs_is_found() {
 }
 
 #[test]
-fn an_appliance_of_nothing_is_found() {
+fn empty_appliance_is_reported() {
     let findings = findings_of("format = 1\nname = \"a\"\n[networks]\n[heads]\n", |_| {});
     for code in [Code::NoHead, Code::NoLink] {
         assert!(
@@ -457,7 +457,7 @@ fn an_appliance_of_nothing_is_found() {
 }
 
 #[test]
-fn time_outs_that_contradict_each_other_are_found() {
+fn contradictory_timeouts_are_reported() {
     for (code, line) in [
         (Code::TimeoutZero, "pool_start_s = 0"),
         (Code::TokenShort, "token_ms = 150"),
@@ -500,7 +500,7 @@ fn tank(facts: &mut Facts) -> &mut PoolFacts {
 }
 
 #[test]
-fn each_mistake_on_the_machines_is_found() {
+fn each_host_error_yields_its_finding() {
     let disk = || PathBuf::from("/dev/disk/by-id/scsi-35000c500a1b20100");
     assert!(PAIR.contains("a1b20100"), "{}", disk().display());
     let cases: &[FactsCase] = &[
@@ -617,7 +617,7 @@ fn each_mistake_on_the_machines_is_found() {
 }
 
 #[test]
-fn a_finding_says_what_where_why_and_how_to_mend_it() {
+fn finding_has_subject_location_reason_and_remedy() {
     let text = replaced(PAIR, "delay_s = 1", "delay_s = 0");
     let findings = findings_of(&text, |_| {});
     let finding = &findings[0];
@@ -635,7 +635,7 @@ fn a_finding_says_what_where_why_and_how_to_mend_it() {
 }
 
 #[test]
-fn every_profile_is_free_of_contradictions() {
+fn every_profile_passes_the_timeout_check() {
     for profile in ["fast", "default", "conservative"] {
         let text = replaced(
             PAIR,
@@ -648,7 +648,7 @@ fn every_profile_is_free_of_contradictions() {
 }
 
 #[test]
-fn what_is_one_thing_under_two_names_and_what_cannot_be_a_name_is_found() {
+fn duplicate_resources_and_invalid_names_are_reported() {
     let timeouts =
         |text: &str| replaced(PAIR, "[quorum]", &format!("[timeouts]\n{text}\n[quorum]"));
     let cases = [
@@ -684,7 +684,7 @@ fn what_is_one_thing_under_two_names_and_what_cannot_be_a_name_is_found() {
 
 /// Two units behind one controller share its address, and parameters distinguish them.
 #[test]
-fn units_behind_one_address_may_be_told_apart_by_a_parameter() {
+fn pdus_at_one_address_may_differ_by_a_parameter() {
     let text = replaced(PAIR, "10.77.9.42", "10.77.9.41");
     let text = replaced(
         &text,
@@ -696,7 +696,7 @@ fn units_behind_one_address_may_be_told_apart_by_a_parameter() {
 }
 
 #[test]
-fn names_of_findings_are_unique_and_in_kebab_case() {
+fn finding_codes_are_unique_kebab_case() {
     let names: BTreeSet<&str> = Code::ALL.iter().map(|code| code.name()).collect();
     assert_eq!(names.len(), Code::ALL.len());
     for name in names {
@@ -708,7 +708,7 @@ fn names_of_findings_are_unique_and_in_kebab_case() {
 }
 
 #[test]
-fn interfaces_may_have_different_names_if_heads_have_addresses_beside_those_that_move() {
+fn interface_names_may_differ_if_heads_have_fixed_addresses() {
     let (left, right) = TWO_POOLS.split_once("[heads.right]").expect("two heads");
     let other = right.replace("ens1f0", "enp5s0");
     let findings = findings_of(&format!("{left}[heads.right]{other}"), |_| {});
@@ -719,7 +719,7 @@ fn interfaces_may_have_different_names_if_heads_have_addresses_beside_those_that
 }
 
 #[test]
-fn each_mistake_about_disks_of_heads_is_found() {
+fn each_own_disk_error_yields_its_finding() {
     let witness_from = LEGS.find("[witness]").expect("there");
     let witness_to = LEGS.find("[heads.left]").expect("there");
     let witness = &LEGS[witness_from..witness_to];
@@ -911,7 +911,7 @@ fn each_mistake_about_disks_of_heads_is_found() {
 }
 
 #[test]
-fn there_is_no_rule_for_legs_of_four_heads() {
+fn legs_of_four_heads_are_rejected() {
     let from = THREE_HEADS.find("[heads.middle]").expect("there");
     let to = THREE_HEADS.find("# Two feeds").expect("there");
     let middle = &THREE_HEADS[from..to];
@@ -927,7 +927,7 @@ fn there_is_no_rule_for_legs_of_four_heads() {
 }
 
 #[test]
-fn disks_of_heads_that_are_not_alike_are_found() {
+fn unequal_disks_of_a_leg_group_are_reported() {
     let path = PathBuf::from("/dev/disk/by-id/nvme-eui.0025385200000001");
     let disk = |change: fn(&mut DiskFacts)| {
         findings_of(LEGS, |facts| {

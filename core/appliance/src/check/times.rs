@@ -23,7 +23,7 @@ const JOIN_MS: u32 = 50;
 /// Shortest bound of a power-off that slow BMCs meet, in seconds.
 const FENCE_S_MIN: u32 = 5;
 /// Shortest bound of a disk's response that stalls of good disks do not reach, in seconds.
-const DISK_ANSWER_S_MIN: u32 = 4;
+const DISK_RESPONSE_S_MIN: u32 = 4;
 
 pub(super) fn check(checker: &mut Checker<'_>) {
     check_zero(checker);
@@ -193,12 +193,12 @@ fn check_operations(checker: &mut Checker<'_>) {
 
 fn check_disks(checker: &mut Checker<'_>) {
     let times = checker.appliance.timeouts();
-    if (1..DISK_ANSWER_S_MIN).contains(&times.disk_answer_s) {
+    if (1..DISK_RESPONSE_S_MIN).contains(&times.disk_answer_s) {
         checker.find(
             Code::DiskAnswerShort,
             &key("disk_answer_s"),
             format!("a disk counts as failed after {} s", times.disk_answer_s),
-            format!("write {DISK_ANSWER_S_MIN} or more; 8 or more for spinning disks"),
+            format!("write {DISK_RESPONSE_S_MIN} or more; 8 or more for spinning disks"),
         );
     }
     let operation_s = times.pool_start_s.min(times.pool_stop_s);

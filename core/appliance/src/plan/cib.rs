@@ -31,7 +31,7 @@ const PROPERTIES_OF_OPERATORS: &[&str] = &["maintenance-mode", "stop-all-resourc
 const META_OF_OPERATORS: &[&str] = &["target-role", "is-managed", "maintenance"];
 /// Prefix of the identity of a role that stops a removed resource. Those of an operator have no
 /// such prefix.
-const GOING_PREFIX: &str = "going-";
+const REMOVAL_PREFIX: &str = "going-";
 /// The prefixes of the constraints of a move by `crm_resource`.
 const MOVE_PREFIX: &str = "cli-";
 /// The schema of a new CIB: supported by Debian 12's Pacemaker and later ones, which upgrade it
@@ -150,7 +150,7 @@ fn is_of_operator(pair: &Element, names: &[&str]) -> bool {
     let is_named = pair
         .attribute("name")
         .is_some_and(|name| names.contains(&name));
-    is_named && pair.id().is_none_or(|id| !id.starts_with(GOING_PREFIX))
+    is_named && pair.id().is_none_or(|id| !id.starts_with(REMOVAL_PREFIX))
 }
 
 /// Retains an operator's settings of a resource.
@@ -198,7 +198,7 @@ pub fn stopped(current: &Element, ids: &BTreeSet<String>) -> Element {
             set.children.retain(|pair| !is_role(pair));
         }
         let role = Element::new("nvpair")
-            .with("id", format!("{GOING_PREFIX}{id}"))
+            .with("id", format!("{REMOVAL_PREFIX}{id}"))
             .with("name", "target-role")
             .with("value", "Stopped");
         meta_set(resource).children.push(role);
@@ -276,22 +276,22 @@ fn merge_properties(crm_config: &mut Element, desired: &Cib) {
 }
 
 /// All named objects of a configuration: by kind and name, with their values flattened.
-type Things = BTreeMap<String, BTreeMap<String, String>>;
+type Objects = BTreeMap<String, BTreeMap<String, String>>;
 
-fn things(cib: &Element) -> Things {
-    let mut things = Things::new();
+fn objects(cib: &Element) -> Objects {
+    let mut objects = Objects::new();
     let Some(configuration) = cib.child("configuration") else {
-        return things;
+        return objects;
     };
     for section in &configuration.children {
         for thing in &section.children {
             let mut values = BTreeMap::new();
             flatten(thing, "", &mut values);
             let id = thing.id().unwrap_or("without id");
-            things.insert(format!("{} {id}", thing.name), values);
+            objects.insert(format!("{} {id}", thing.name), values);
         }
     }
-    things
+    objects
 }
 
 /// Collects name/value pairs under their names, other attributes under their paths.
@@ -319,7 +319,7 @@ fn flatten(element: &Element, path: &str, values: &mut BTreeMap<String, String>)
 
 /// Returns the differences between two CIBs, apart from their status.
 pub fn cib_changes(before: &Element, after: &Element) -> Vec<CibChange> {
-    let (before, after) = (things(before), things(after));
+    let (before, after) = (objects(before), objects(after));
     let mut changes = Vec::new();
     for (what, values) in &after {
         match before.get(what) {

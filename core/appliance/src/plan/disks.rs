@@ -7,11 +7,11 @@ use serde::Deserialize;
 use units::PoolName;
 
 use super::legs::Files;
-use super::{Actual, Obstacle, OnRecord};
+use super::{Actual, Obstacle, RecordedMembers};
 
 /// A disk as its head sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-pub struct DiskSeen {
+pub struct ObservedDisk {
     /// The resolved path: two names of one disk resolve to one path.
     pub place: PathBuf,
     /// Its size.
@@ -37,7 +37,7 @@ pub struct DiskSeen {
 pub(super) fn obstacles(
     actual: &Actual,
     files: &Files<'_>,
-    record: Option<&OnRecord>,
+    record: Option<&RecordedMembers>,
     (name, wanted): (&PoolName, &Pool),
 ) -> Vec<Obstacle> {
     let look = Look {
@@ -75,7 +75,7 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    fn seen(&self, head: &str, path: &std::path::Path) -> Option<&DiskSeen> {
+    fn seen(&self, head: &str, path: &std::path::Path) -> Option<&ObservedDisk> {
         let mut heads = self.actual.heads.iter();
         let (_, known) = heads.find(|(name, _)| name.as_str() == head)?;
         known.disks.get(path)
@@ -84,7 +84,7 @@ impl Look<'_> {
     /// Checks another path for a leg on record: it must be the same disk, or one without data to
     /// lose.
     fn moved(&self, group: &Group, leg: &Leg, old: &Leg) -> Option<Obstacle> {
-        let (name, told) = (self.name, called(leg));
+        let (name, told) = (self.name, disk_label(leg));
         let was = old.path.display();
         let Some(new) = self.seen(&leg.head, &leg.path) else {
             return Some(Obstacle {
@@ -131,7 +131,7 @@ impl Look<'_> {
     }
 
     /// Returns whether it is the disk that the old path led to, under another name.
-    fn is_same(&self, leg: &Leg, old: &Leg, new: &DiskSeen) -> bool {
+    fn is_same(&self, leg: &Leg, old: &Leg, new: &ObservedDisk) -> bool {
         let known = self.seen(&leg.head, &old.path);
         if known.is_some_and(|known| known.place == new.place) {
             return true;
@@ -168,10 +168,10 @@ impl Look<'_> {
         Some(Obstacle {
             what: format!(
                 "{} has {} bytes, which is too small for its group of pool {}: {} has {}, and {least} are needed",
-                called(leg),
+                disk_label(leg),
                 new.bytes,
                 self.name,
-                called(beside),
+                disk_label(beside),
                 seen.bytes
             ),
             mend: format!(
@@ -182,6 +182,6 @@ impl Look<'_> {
     }
 }
 
-fn called(leg: &Leg) -> String {
+fn disk_label(leg: &Leg) -> String {
     format!("{}:{}", leg.head, leg.path.display())
 }

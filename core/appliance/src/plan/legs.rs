@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use units::{HeadName, PoolName};
 
-use super::{Actual, Change, DesiredState, HeadActual, Obstacle, OnRecord, disks};
+use super::{Actual, Change, DesiredState, HeadActual, Obstacle, RecordedMembers, disks};
 use crate::file::{Appliance, Pool};
 use crate::render::{Cib, LEGS_PATH, address_id, pool_id};
 use crate::xml::Element;
@@ -42,11 +42,11 @@ impl fmt::Display for PoolToMake {
 pub(super) fn pools(appliance: &Appliance) -> Vec<PoolToMake> {
     let pools = appliance.pools.iter();
     pools
-        .filter_map(|(name, pool)| to_be_made(appliance, name, pool))
+        .filter_map(|(name, pool)| pool_to_create(appliance, name, pool))
         .collect()
 }
 
-fn to_be_made(appliance: &Appliance, name: &PoolName, pool: &Pool) -> Option<PoolToMake> {
+fn pool_to_create(appliance: &Appliance, name: &PoolName, pool: &Pool) -> Option<PoolToMake> {
     let number = pool.number.filter(|_| pool.has_legs())?;
     let head = appliance.heads_of(pool).into_iter().next()?;
     let addresses = pool.addresses.iter().map(|one| address_id(one.address));
@@ -65,13 +65,13 @@ fn to_be_made(appliance: &Appliance, name: &PoolName, pool: &Pool) -> Option<Poo
 }
 
 /// Returns the pools that neither a head's record nor Pacemaker contains.
-pub(super) fn to_make(
+pub(super) fn uncreated_pools(
     desired: &DesiredState,
     actual: &Actual,
     before: &Element,
 ) -> Vec<PoolToMake> {
     let heads = actual.heads.values();
-    let remembered: BTreeSet<u64> = heads.flat_map(|head| &head.remembered).copied().collect();
+    let stored_pools: BTreeSet<u64> = heads.flat_map(|head| &head.stored_pools).copied().collect();
     let is_managed = |pool: &PoolToMake| {
         let resources = before.child("configuration");
         let resources = resources.and_then(|all| all.child("resources"));
@@ -83,7 +83,7 @@ pub(super) fn to_make(
     };
     let pools = desired.pools_of_legs.iter();
     pools
-        .filter(|pool| !remembered.contains(&pool.number) && !is_managed(pool))
+        .filter(|pool| !stored_pools.contains(&pool.number) && !is_managed(pool))
         .cloned()
         .collect()
 }
@@ -155,10 +155,10 @@ pub(super) fn witnesses(desired: &DesiredState, actual: &Actual) -> Witnesses {
             let known = &actual.heads[*head];
             let mut pools = file.pools.values();
             let has =
-                known.remembered.contains(&entry.guid) && pools.any(|one| one.guid == entry.guid);
+                known.stored_pools.contains(&entry.guid) && pools.any(|one| one.guid == entry.guid);
             has.then_some((known, file))
         });
-        let heads: Vec<Knowing<'_>> = heads.collect();
+        let heads: Vec<HeadWithRecord<'_>> = heads.collect();
         if !heads.is_empty() {
             found.of_pool(
                 desired,
@@ -176,7 +176,7 @@ pub(super) fn witnesses(desired: &DesiredState, actual: &Actual) -> Witnesses {
 pub(super) type Files<'a> = BTreeMap<&'a HeadName, LegsFile>;
 
 /// A head that stores a pool's record, and a file that names the pool.
-type Knowing<'a> = (&'a HeadActual, &'a LegsFile);
+type HeadWithRecord<'a> = (&'a HeadActual, &'a LegsFile);
 
 impl Witnesses {
     fn of_pool(
@@ -184,7 +184,7 @@ impl Witnesses {
         desired: &DesiredState,
         actual: &Actual,
         (pool, number): (&PoolName, u64),
-        (knowing, files): (&[Knowing<'_>], &Files<'_>),
+        (knowing, files): (&[HeadWithRecord<'_>], &Files<'_>),
         wanted: &LegsFile,
     ) {
         let mut serving = actual.heads.iter();
@@ -218,7 +218,7 @@ impl Witnesses {
             let changes = unattached(desired, (head, pool), record, wanted);
             self.attach.extend(changes);
         }
-        let is_wider = |record: &OnRecord| {
+        let is_wider = |record: &RecordedMembers| {
             let is_added = record.heads.len() == 2 && heads.len() == 3;
             is_added && record.heads.is_subset(&heads)
         };
@@ -230,8 +230,9 @@ impl Witnesses {
             let Some((head, _)) = serving else {
                 return self.obstacles.push(unserved(pool, "heads change"));
             };
-            let misfit = misfit((pool, &coming), &record, files.get(head), wanted);
-            self.obstacles.extend(misfit);
+            let reason_against_new_head =
+                reason_against_new_head((pool, &coming), &record, files.get(head), wanted);
+            self.obstacles.extend(reason_against_new_head);
             return self.come.push(Change::AddHead {
                 head: head.clone(),
                 program: desired.program.clone(),
@@ -348,7 +349,7 @@ fn used_number(
     labelled: &BTreeSet<u64>,
 ) -> Option<Obstacle> {
     let mut heads = actual.heads.iter();
-    let (head, _) = heads.find(|(_, known)| known.remembered.contains(&number))?;
+    let (head, _) = heads.find(|(_, known)| known.stored_pools.contains(&number))?;
     let mut pools = files.values().flat_map(|file| file.pools.values());
     // Where a head has lost its file, the labels are evidence.
     let is_known = pools.any(|one| one.guid == number) || labelled.contains(&number);
@@ -366,7 +367,7 @@ fn used_number(
 fn labelled(actual: &Actual) -> BTreeSet<u64> {
     let disks = || actual.heads.values().flat_map(|head| head.disks.values());
     let named = disks().filter_map(|disk| Some((disk, disk.record?)));
-    let is_newest = |(disk, number): &(&super::DiskSeen, u64)| {
+    let is_newest = |(disk, number): &(&super::ObservedDisk, u64)| {
         !disks().any(|other| {
             let is_of_pool = other.pool_guid == disk.pool_guid && other.txg > disk.txg;
             is_of_pool && other.record != Some(*number)
@@ -379,7 +380,7 @@ fn labelled(actual: &Actual) -> BTreeSet<u64> {
 fn regrouped(
     pool: &PoolName,
     number: u64,
-    record: Option<&OnRecord>,
+    record: Option<&RecordedMembers>,
     before: &LegsFile,
     wanted: &LegsFile,
 ) -> Option<Obstacle> {
@@ -415,9 +416,9 @@ fn regrouped(
 }
 
 /// Returns why the server of the pool, which has read the file `before`, cannot add a new head.
-fn misfit(
+fn reason_against_new_head(
     (pool, coming): (&PoolName, &str),
-    record: &OnRecord,
+    record: &RecordedMembers,
     before: Option<&LegsFile>,
     wanted: &LegsFile,
 ) -> Option<Obstacle> {
@@ -449,7 +450,7 @@ fn misfit(
 fn unattached(
     desired: &DesiredState,
     (head, pool): (&HeadName, &PoolName),
-    record: &OnRecord,
+    record: &RecordedMembers,
     wanted: &LegsFile,
 ) -> Vec<Change> {
     let name = |leg: &Leg| format!("{}:{}", leg.head, leg.path.display());
@@ -473,7 +474,11 @@ fn unattached(
 }
 
 /// The file names other members than a head uses. Heads that use different members could both open the pool.
-fn other_members(pool: &PoolName, knowing: &[Knowing<'_>], wanted: &LegsFile) -> Option<Obstacle> {
+fn other_members(
+    pool: &PoolName,
+    knowing: &[HeadWithRecord<'_>],
+    wanted: &LegsFile,
+) -> Option<Obstacle> {
     let new = members(wanted);
     let mut old = knowing.iter().map(|(_, file)| members(file));
     let old = old.find(|old| *old != new)?;

@@ -4,12 +4,12 @@
 
 mod cib;
 mod disks;
+mod display;
 mod later;
 mod legs;
 mod portals;
 mod removed;
 mod running;
-mod shown;
 #[cfg(test)]
 mod tests;
 
@@ -25,7 +25,7 @@ use similar::{ChangeTag, TextDiff};
 use units::{HeadName, PoolName};
 
 pub use cib::{CibChange, ValueChange, cib_changes, empty_cib, merged, stopped};
-pub use disks::DiskSeen;
+pub use disks::ObservedDisk;
 pub use legs::PoolToMake;
 pub use running::RunningNode;
 
@@ -211,14 +211,14 @@ pub struct HeadActual {
     /// The heads in the configuration of its running Corosync, by name.
     pub running_nodes: BTreeMap<String, RunningNode>,
     /// Numbers of the pools of legs in its stored records.
-    pub remembered: BTreeSet<u64>,
+    pub stored_pools: BTreeSet<u64>,
     /// The members of each such pool, by the record that the head accepted. None from a head with an earlier release.
-    pub on_record: BTreeMap<u64, OnRecord>,
+    pub on_record: BTreeMap<u64, RecordedMembers>,
     /// The configuration that its running leg-server has read; none if it does not run, or is of an
     /// earlier release.
     pub legs_read: Option<String>,
     /// Its disks, by their paths in its current and its desired file of legs.
-    pub disks: BTreeMap<PathBuf, DiskSeen>,
+    pub disks: BTreeMap<PathBuf, ObservedDisk>,
     /// The start options of its running corosync-qdevice; none if it does not run, or an earlier release started it.
     pub witness_settings: Option<String>,
     /// Whether its corosync-qdevice has the witness.
@@ -232,7 +232,7 @@ pub struct HeadActual {
 
 /// The members of a pool of legs, by numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct OnRecord {
+pub struct RecordedMembers {
     /// None where the record does not name its members.
     pub heads: BTreeSet<u64>,
     /// If there is one.
@@ -604,7 +604,7 @@ pub fn plan(desired: &DesiredState, actual: &Actual) -> Plan {
         };
     }
     let before = actual.cib.clone().unwrap_or_else(empty_cib);
-    let pools_to_make = legs::to_make(desired, actual, &before);
+    let pools_to_make = legs::uncreated_pools(desired, actual, &before);
     let cib = legs::without(&desired.cib, &pools_to_make);
     // First, since it may be refused: then nothing else has been changed.
     let portals = portals::changes(desired, actual);
@@ -637,7 +637,7 @@ pub fn plan(desired: &DesiredState, actual: &Actual) -> Plan {
     changes.extend(optional_unit_changes(desired, actual));
     // Last, since a disk may be refused, and a witness may be unreachable.
     changes.extend(witnesses.attach);
-    changes.extend(running::awaited_witness(desired, actual));
+    changes.extend(running::witness_to_await(desired, actual));
     Plan {
         obstacles,
         changes,
@@ -671,10 +671,10 @@ fn obstacles(desired: &DesiredState, actual: &Actual) -> Vec<Obstacle> {
             });
         }
     }
-    obstacles.extend(running::without_program(desired, actual));
+    obstacles.extend(running::missing_program(desired, actual));
     obstacles.extend(running::renumbered(desired, actual));
     obstacles.extend(running::beside(desired, actual));
-    obstacles.extend(running::silent_witness(desired, actual));
+    obstacles.extend(running::unresponsive_witness(desired, actual));
     obstacles.extend(removed::obstacles(desired, actual));
     obstacles.extend(portals::changes(desired, actual).obstacles);
     for name in members(actual) {

@@ -22,7 +22,7 @@ pub(super) fn changes(desired: &DesiredState, actual: &Actual) -> PortalChanges 
     for (head, known) in &actual.heads {
         for (pool, listens) in &known.portals {
             let wanted = desired.portals.get(pool);
-            if let Some(wanted) = wanted.map(|wanted| wanted.known_to(listens)) {
+            if let Some(wanted) = wanted.map(|wanted| wanted.supported_by(listens)) {
                 changes.of_server(desired, (head, known), (pool, listens), &wanted);
             }
         }
@@ -36,10 +36,10 @@ fn takes(desired: &DesiredState, known: &HeadActual, pool: &PoolName, new: &Port
     let mut others = known.portals.iter().filter(|(other, _)| *other != pool);
     others.any(|(other, listens)| {
         let gone = match desired.portals.get(other) {
-            Some(wanted) => listens.beyond(&wanted.known_to(listens)),
+            Some(wanted) => listens.minus(&wanted.supported_by(listens)),
             None => listens.clone(),
         };
-        new.meets(&gone)
+        new.overlaps(&gone)
     })
 }
 
@@ -55,13 +55,13 @@ impl PortalChanges {
             head: head.clone(),
             program: desired.program.clone(),
             pool: pool.clone(),
-            new: portals.beyond(from),
-            gone: from.beyond(portals),
+            new: portals.minus(from),
+            gone: from.minus(portals),
             portals: portals.clone(),
             in_use: desired.in_use,
         };
-        let (gone, new) = (listens.beyond(wanted), wanted.beyond(listens));
-        let kept = listens.beyond(&gone);
+        let (gone, new) = (listens.minus(wanted), wanted.minus(listens));
+        let kept = listens.minus(&gone);
         match (gone.is_empty() && new.is_empty(), takes(desired, known, pool, &new)) {
             (true, _) => {}
             (false, false) => self.first.push(set(listens, wanted)),

@@ -20,7 +20,7 @@ pub struct RunningNode {
 }
 
 /// Heads without the agents' binary. A stop that cannot run is a failed stop, for which the head is powered off.
-pub(super) fn without_program(desired: &DesiredState, actual: &Actual) -> Vec<Obstacle> {
+pub(super) fn missing_program(desired: &DesiredState, actual: &Actual) -> Vec<Obstacle> {
     let lacking = known(desired, actual).filter(|(_, known)| !known.has_program);
     let program = desired.program.display();
     lacking
@@ -134,9 +134,9 @@ pub(super) fn witness_changes(desired: &DesiredState, actual: &Actual) -> Vec<Ch
             continue;
         }
         let started = start(head, known, QDEVICE_UNIT);
-        let is_old = runs_other_settings(desired, known);
+        let is_old = runs_outdated_settings(desired, known);
         if is_old {
-            changes.extend(lacking_witness(desired, actual).map(await_witness));
+            changes.extend(heads_without_witness(desired, actual).map(await_witness));
             changes.push(Change::RestartUnit {
                 head: head.clone(),
                 unit: QDEVICE_UNIT.to_owned(),
@@ -150,7 +150,7 @@ pub(super) fn witness_changes(desired: &DesiredState, actual: &Actual) -> Vec<Ch
 
 /// A witness that does not respond where corosync-qdevice is to be started: the run would apply all other changes
 /// first, and fail then.
-pub(super) fn silent_witness(desired: &DesiredState, actual: &Actual) -> Vec<Obstacle> {
+pub(super) fn unresponsive_witness(desired: &DesiredState, actual: &Actual) -> Vec<Obstacle> {
     let Some((address, port)) = desired.witness_place else {
         return Vec::new();
     };
@@ -168,8 +168,8 @@ pub(super) fn silent_witness(desired: &DesiredState, actual: &Actual) -> Vec<Obs
 }
 
 /// Awaits the witness where only its vote is missing.
-pub(super) fn awaited_witness(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
-    lacking_witness(desired, actual)
+pub(super) fn witness_to_await(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
+    heads_without_witness(desired, actual)
         .map(await_witness)
         .collect()
 }
@@ -179,13 +179,13 @@ fn await_witness(head: &HeadName) -> Change {
 }
 
 /// Heads with a device that runs with the desired settings, but without the witness.
-fn lacking_witness<'a>(
+fn heads_without_witness<'a>(
     desired: &'a DesiredState,
     actual: &'a Actual,
 ) -> impl Iterator<Item = &'a HeadName> {
     known(desired, actual)
         .filter(|(_, known)| desired.units.contains(&QDEVICE_UNIT) && votes(known))
-        .filter(|(_, known)| !runs_other_settings(desired, known) && !known.has_witness)
+        .filter(|(_, known)| !runs_outdated_settings(desired, known) && !known.has_witness)
         .map(|(head, _)| head)
 }
 
@@ -193,6 +193,6 @@ fn votes(known: &HeadActual) -> bool {
     known.units_active.contains(QDEVICE_UNIT)
 }
 
-fn runs_other_settings(desired: &DesiredState, known: &HeadActual) -> bool {
+fn runs_outdated_settings(desired: &DesiredState, known: &HeadActual) -> bool {
     votes(known) && known.witness_settings != desired.witness_settings
 }

@@ -19,7 +19,7 @@ fn desired_of(text: &str) -> DesiredState {
 
 /// The file and the configuration contain it, and no output shows it.
 #[test]
-fn no_plan_shows_a_community() {
+fn plan_hides_the_snmp_community() {
     let with = |secret: &str| {
         let parameters = format!(
             "password_file = \"/etc/bulkhead/secrets/pdu\"\nparameters = {{ community = \"{secret}\" }}\n"
@@ -135,7 +135,7 @@ fn perform(desired: &DesiredState, actual: &mut Actual, changes: &[Change]) {
                 let mut record = actual.heads[&head("left")].on_record[&1].clone();
                 (record.heads, record.witness) = ([1, 2, 3].into(), None);
                 for known in actual.heads.values_mut() {
-                    known.remembered.insert(1);
+                    known.stored_pools.insert(1);
                     known.on_record.insert(1, record.clone());
                 }
             }
@@ -235,13 +235,13 @@ fn applied(text: &str) -> (DesiredState, Actual) {
 fn make(actual: &mut Actual, pools: &[PoolToMake]) {
     for pool in pools {
         for known in actual.heads.values_mut() {
-            known.remembered.insert(pool.number);
+            known.stored_pools.insert(pool.number);
         }
     }
 }
 
 #[test]
-fn a_second_plan_is_empty() {
+fn plan_after_apply_is_empty() {
     for text in [PAIR, WITNESS, LEGS] {
         let (desired, actual) = applied(text);
         let second = plan(&desired, &actual);
@@ -250,7 +250,7 @@ fn a_second_plan_is_empty() {
 }
 
 #[test]
-fn bare_heads_get_files_first_then_services_then_the_configuration_then_consoles() {
+fn bare_heads_get_files_then_services_then_cib_then_consoles() {
     let desired = desired_of(PAIR);
     let plan = plan(&desired, &bare(&desired));
     let rank = |change: &Change| match change {
@@ -280,7 +280,7 @@ fn bare_heads_get_files_first_then_services_then_the_configuration_then_consoles
 }
 
 #[test]
-fn a_changed_time_out_is_reloaded_once_and_restarts_nothing() {
+fn changed_timeout_reloads_once_without_restart() {
     let (_, actual) = applied(PAIR);
     let desired = desired_of(&PAIR.replace("[quorum]", "[timeouts]\ntoken_ms = 2000\n\n[quorum]"));
     let plan = plan(&desired, &actual);
@@ -293,7 +293,7 @@ fn a_changed_time_out_is_reloaded_once_and_restarts_nothing() {
 }
 
 #[test]
-fn a_further_address_changes_nothing_of_the_others() {
+fn additional_address_leaves_existing_ones_unchanged() {
     let (_, actual) = applied(PAIR);
     let more = "addresses = [\n    { network = \"management\", address = \"10.77.9.100\" },\n    { network = \"storage-a\"";
     let text = PAIR.replace("addresses = [\n    { network = \"storage-a\"", more);
@@ -313,7 +313,7 @@ fn a_further_address_changes_nothing_of_the_others() {
 
 /// The server does not reload the file by itself, and Pacemaker only starts an address.
 #[test]
-fn a_server_that_runs_is_told_of_its_portals_before_anything_else_is_changed() {
+fn running_server_gets_portals_before_other_changes() {
     const ADDRESS: &str = "{ network = \"storage-b\", address = \"10.77.2.100\" }";
     let (_, mut actual) = applied(PAIR);
     let tank: PoolName = "tank".parse().expect("a name");
@@ -357,7 +357,7 @@ fn a_server_that_runs_is_told_of_its_portals_before_anything_else_is_changed() {
 
 /// During a rolling upgrade, a server can be older than its client.
 #[test]
-fn a_server_is_told_of_no_protocol_that_its_version_does_not_know() {
+fn protocols_unsupported_by_the_server_version_are_omitted() {
     let (desired, mut actual) = applied(PAIR);
     let tank: PoolName = "tank".parse().expect("a name");
     let mut older = Portals::default();
@@ -374,7 +374,7 @@ fn a_server_is_told_of_no_protocol_that_its_version_does_not_know() {
 }
 
 #[test]
-fn what_somebody_edited_is_put_right_and_what_pacemaker_wrote_stays() {
+fn manual_edits_are_reverted_and_pacemaker_attributes_kept() {
     let (desired, mut actual) = applied(PAIR);
     let cib = actual.cib.as_mut().expect("a CIB");
     let configuration = cib.child_or_new("configuration");
@@ -415,7 +415,7 @@ fn what_somebody_edited_is_put_right_and_what_pacemaker_wrote_stays() {
 }
 
 #[test]
-fn heads_get_the_secret_of_the_one_that_runs() {
+fn heads_get_the_authkey_of_the_running_head() {
     let (desired, mut actual) = applied(PAIR);
     let left = actual.heads.get_mut(&head("left")).expect("left");
     left.running_cluster = None;
@@ -432,7 +432,7 @@ fn heads_get_the_secret_of_the_one_that_runs() {
 
 /// A rolling upgrade: the heads authenticate with Corosync's key until the last one has the new binary.
 #[test]
-fn heads_get_a_key_of_their_own_once_all_of_them_read_it() {
+fn peer_key_is_created_once_all_heads_support_it() {
     let (desired, mut actual) = applied(PAIR);
     for known in actual.heads.values_mut() {
         known.peer_key = None;
@@ -458,7 +458,7 @@ fn heads_get_a_key_of_their_own_once_all_of_them_read_it() {
 }
 
 #[test]
-fn nothing_is_changed_while_a_head_is_silent_or_in_another_cluster() {
+fn unreachable_or_foreign_head_blocks_the_plan() {
     let (desired, actual) = applied(PAIR);
     let mut silent = actual.clone();
     silent.heads.remove(&head("right"));
@@ -478,7 +478,7 @@ fn nothing_is_changed_while_a_head_is_silent_or_in_another_cluster() {
 }
 
 #[test]
-fn a_plan_says_that_a_secret_is_written_and_never_which() {
+fn plan_mentions_a_secret_but_hides_its_value() {
     let desired = desired_of(PAIR);
     let json = serde_json::to_string(&plan(&desired, &bare(&desired))).expect("plain data");
     assert!(
@@ -490,7 +490,7 @@ fn a_plan_says_that_a_secret_is_written_and_never_which() {
 }
 
 #[test]
-fn new_files_are_counted_and_changed_ones_shown() {
+fn plan_counts_new_files_and_diffs_changed_files() {
     let desired = desired_of(PAIR);
     let printed = plan(&desired, &bare(&desired)).to_string();
     assert!(
@@ -513,7 +513,7 @@ fn new_files_are_counted_and_changed_ones_shown() {
 }
 
 #[test]
-fn a_head_that_was_taken_out_of_the_file_must_leave_the_cluster_first() {
+fn removed_head_must_leave_the_cluster_first() {
     let (desired, mut actual) = applied(PAIR);
     let status = actual.cib.as_mut().expect("a CIB").child_or_new("status");
     let state = |uname: &str, crmd: &str| {
@@ -537,7 +537,7 @@ fn a_head_that_was_taken_out_of_the_file_must_leave_the_cluster_first() {
 }
 
 #[test]
-fn consoles_are_started_last_and_only_where_they_are_installed() {
+fn consoles_start_last_and_only_where_installed() {
     let desired = desired_of(PAIR);
     let mut actual = bare(&desired);
     let right = actual.heads.get_mut(&head("right")).expect("right");
@@ -555,7 +555,7 @@ fn consoles_are_started_last_and_only_where_they_are_installed() {
 }
 
 #[test]
-fn a_console_gets_a_certificate_before_it_starts_unless_there_is_one() {
+fn console_without_certificate_gets_one_before_start() {
     let desired = desired_of(PAIR);
     let mut actual = bare(&desired);
     let right = actual.heads.get_mut(&head("right")).expect("right");
@@ -581,7 +581,7 @@ fn a_console_gets_a_certificate_before_it_starts_unless_there_is_one() {
 }
 
 #[test]
-fn of_a_changed_file_only_the_changed_lines_are_shown() {
+fn diff_shows_only_changed_lines() {
     let (_, actual) = applied(PAIR);
     let changed = PAIR
         .replace("home = \"left\"", "home = \"right\"")
@@ -606,7 +606,7 @@ fn of_a_changed_file_only_the_changed_lines_are_shown() {
 
 /// Each head has a file of its own, and its reader runs before Pacemaker starts a pool.
 #[test]
-fn heads_with_legs_lend_their_disks_before_pacemaker_starts() {
+fn leg_servers_start_before_pacemaker() {
     let (desired, actual) = applied(LEGS);
     let path = Path::new(render::LEGS_PATH);
     let text = |name: &str| actual.heads[&head(name)].files[path].0.clone();
@@ -621,7 +621,7 @@ fn heads_with_legs_lend_their_disks_before_pacemaker_starts() {
 
 /// Pacemaker would fail to find it, count failures, and give up.
 #[test]
-fn a_pool_of_legs_is_made_by_a_person_before_pacemaker_is_told_of_it() {
+fn leg_pool_must_be_created_before_it_is_in_the_cib() {
     let desired = desired_of(LEGS);
     let mut actual = bare(&desired);
     let first = plan(&desired, &actual);
@@ -657,13 +657,13 @@ fn a_pool_of_legs_is_made_by_a_person_before_pacemaker_is_told_of_it() {
     assert!(cib_changes(&told, &merged(&told, &desired.cib)).is_empty());
     // Resources of Pacemaker are not removed because heads lost their records.
     for known in actual.heads.values_mut() {
-        known.remembered.clear();
+        known.stored_pools.clear();
     }
     assert!(plan(&desired, &actual).is_empty());
 }
 
 #[test]
-fn another_file_of_legs_restarts_what_reads_it_and_nothing_else() {
+fn changed_legs_file_restarts_only_its_readers() {
     let (_, mut actual) = applied(LEGS);
     let port = LEGS.replace("[legs]\n", "[legs]\nlender_port = 7073\n");
     let desired = desired_of(&port);
@@ -689,10 +689,10 @@ fn without_witness() -> String {
 fn on_record(actual: &mut Actual, witness: Option<u64>) {
     for known in actual.heads.values_mut() {
         let heads = [1, 2].into();
-        let record = OnRecord {
+        let record = RecordedMembers {
             heads,
             witness,
-            ..OnRecord::default()
+            ..RecordedMembers::default()
         };
         known.on_record.insert(1, record);
     }
@@ -712,7 +712,7 @@ fn places(changes: &[Change]) -> (Option<usize>, Option<usize>, Option<usize>) {
 }
 
 #[test]
-fn a_witness_is_added_after_the_files_are_read_and_removed_before_they_are_written() {
+fn witness_is_added_after_file_reload_and_removed_before() {
     let two = without_witness();
     let (_, mut actual) = applied(&two);
     on_record(&mut actual, None);
@@ -756,7 +756,7 @@ fn a_witness_is_added_after_the_files_are_read_and_removed_before_they_are_writt
 
 /// The groups decide which disks make a pool readable.
 #[test]
-fn the_disks_of_a_pool_on_record_are_not_grouped_otherwise() {
+fn regrouping_disks_of_a_recorded_pool_is_refused() {
     let (_, mut actual) = applied(LEGS);
     on_record(&mut actual, Some(3));
     let one = "{ kind = \"mirror\", legs = [\"left:bay1\", \"right:bay1\"] }";
@@ -795,7 +795,7 @@ fn with_and_without_a_third_head() -> (String, String) {
 }
 
 #[test]
-fn a_third_head_is_added_after_the_files_are_read_and_gets_a_leg_of_each_mirror() {
+fn third_head_is_added_after_reload_and_gets_mirror_legs() {
     let (_, three) = with_and_without_a_third_head();
     let (desired, mut actual) = before_a_third_head();
     let mut earlier = actual.clone();
@@ -809,7 +809,7 @@ fn a_third_head_is_added_after_the_files_are_read_and_gets_a_leg_of_each_mirror(
     let other = desired_of(&three.replace("0025385200000001", "0025385200000009"));
     let right = actual.heads.get_mut(&head("right")).expect("a head");
     let path = "/dev/disk/by-id/nvme-eui.0025385200000009";
-    right.disks.insert(path.into(), DiskSeen::default());
+    right.disks.insert(path.into(), ObservedDisk::default());
     let more = plan(&other, &actual).obstacles;
     assert!(
         more[0].what.contains("more changes of pool tank"),
@@ -871,7 +871,7 @@ fn before_a_third_head() -> (DesiredState, Actual) {
 /// A run is interrupted after each change: the next one completes it, and in between a head can be
 /// lost.
 #[test]
-fn a_head_that_comes_is_a_member_when_its_pools_are_on_record_and_it_can_be_powered_off() {
+fn new_head_joins_members_after_record_and_fencing() {
     let (desired, before) = before_a_third_head();
     let all = plan(&desired, &before).changes;
     let path = Path::new(render::LEGS_PATH);
@@ -903,7 +903,7 @@ fn a_head_that_comes_is_a_member_when_its_pools_are_on_record_and_it_can_be_powe
 
 /// A head that read it would open the pool by other rules than the serving head.
 #[test]
-fn other_members_of_a_pool_on_record_are_in_the_way_unless_its_server_can_change_them() {
+fn changed_members_block_unless_the_server_supports_it() {
     let two = without_witness();
     let told = |desired: &DesiredState, actual: &Actual| -> Vec<String> {
         let refused = plan(desired, actual);
@@ -930,7 +930,7 @@ fn other_members_of_a_pool_on_record_are_in_the_way_unless_its_server_can_change
         // The record of an earlier release.
         on_record(&mut actual, None);
         for known in actual.heads.values_mut() {
-            known.on_record.insert(1, OnRecord::default());
+            known.on_record.insert(1, RecordedMembers::default());
         }
         assert_eq!(told(&desired, &actual), [unnamed]);
         on_record(&mut actual, (before == LEGS).then_some(3));
@@ -944,7 +944,7 @@ fn other_members_of_a_pool_on_record_are_in_the_way_unless_its_server_can_change
         let other = desired_of(&after.replace("number = 1\ngroups", "number = 2\ngroups"));
         assert!(told(&other, &actual).is_empty());
         for known in actual.heads.values_mut() {
-            known.remembered.clear();
+            known.stored_pools.clear();
         }
         assert!(told(&desired, &actual).is_empty());
     }
@@ -958,7 +958,7 @@ fn other_members_of_a_pool_on_record_are_in_the_way_unless_its_server_can_change
 }
 
 #[test]
-fn a_head_that_lends_nothing_any_more_stops_lending() {
+fn head_without_legs_stops_its_leg_server() {
     let (_, mut actual) = applied(LEGS);
     let shared = LEGS.find("number = 1\ngroups").expect("there");
     let end = LEGS.find("addresses = [\n    { network").expect("there");

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_small_program_is_taken_only_where_it_would_find_the_server() {
+    fn agent_binary_is_used_only_where_it_finds_the_server() {
         let script = agent_script(Path::new("/opt/x/bulkhead"));
         let lines: Vec<&str> = script.lines().collect();
         assert!(
@@ -153,7 +153,7 @@ mod tests {
     /// Pacemaker powers a head off if a stop fails: the stop must not fail where nothing can run, and must not succeed
     /// where a server runs.
     #[test]
-    fn without_its_program_a_stop_fails_only_where_a_server_may_have_been() {
+    fn stop_without_binary_fails_only_if_a_server_may_run() {
         let folder = tempfile::tempdir().expect("a folder");
         let script = agent_script(Path::new("/nonexistent/bulkhead"));
         let ends = |action| {
@@ -176,7 +176,7 @@ mod tests {
     /// The file is deleted while the server that was started from it runs: the process still has
     /// its executable.
     #[test]
-    fn without_its_program_a_server_that_runs_is_stopped_by_the_one_that_it_runs() {
+    fn stop_without_binary_uses_the_running_executable() {
         let folder = tempfile::tempdir().expect("a folder");
         // The running process is the shell; with the arguments `agent pool stop` it runs `agent` as
         // a script.
@@ -208,7 +208,7 @@ mod tests {
 
     /// Resources that Pacemaker found by a probe are stopped without their parameters once they are deleted.
     #[test]
-    fn without_program_and_parameters_an_address_is_found_by_its_name_and_taken_away() {
+    fn address_stop_without_binary_finds_it_by_label() {
         let folder = tempfile::tempdir().expect("a folder");
         let ip = "#!/bin/sh\necho \"$*\" >>\"$0.log\"\n[ \"$3\" != show ] || cat \"$0.held\"\n";
         executable(&folder.path().join("ip"), ip);
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_a_shell_would_split_are_quoted() {
+    fn shell_words_are_quoted() {
         assert_eq!(shell_quoted("/usr/bin/bulkhead"), "/usr/bin/bulkhead");
         assert_eq!(shell_quoted("/a b/c'd"), r"'/a b/c'\''d'");
         assert_eq!(shell_quoted("$(x)"), "'$(x)'");

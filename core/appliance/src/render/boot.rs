@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_wait_for_each_other_where_one_of_them_could_act_alone() {
+    fn boot_waits_for_the_peer_if_one_head_has_quorum() {
         let witness = script(include_str!("../../../../examples/witness.toml"));
         assert!(witness.contains("heads=2\nlimit_s=60\n"), "{witness}");
         let three = script(include_str!("../../../../examples/legs-three-heads.toml"));

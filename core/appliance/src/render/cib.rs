@@ -97,14 +97,14 @@ pub enum Score {
     /// Must not.
     Never,
     /// A preference, with its score.
-    Rather(i32),
+    Prefer(i32),
 }
 
 impl fmt::Display for Score {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Never => f.write_str("-INFINITY"),
-            Self::Rather(score) => write!(f, "{score}"),
+            Self::Prefer(score) => write!(f, "{score}"),
         }
     }
 }
@@ -226,7 +226,7 @@ pub fn fence_ids(head: &HeadName, fencing: &Fencing) -> Vec<Vec<String>> {
     let machine = fencing
         .virtual_machine
         .iter()
-        .map(|_| vec![machine_id(head)]);
+        .map(|_| vec![virtual_machine_id(head)]);
     let bmc = fencing
         .bmc
         .iter()
@@ -240,7 +240,7 @@ pub fn fence_ids(head: &HeadName, fencing: &Fencing) -> Vec<Vec<String>> {
     machine.chain(bmc).chain(outlets).collect()
 }
 
-fn machine_id(head: &HeadName) -> String {
+fn virtual_machine_id(head: &HeadName) -> String {
     format!("fence-{head}-machine")
 }
 
@@ -341,7 +341,7 @@ fn add_fencing(
     let mut devices: Vec<Primitive> = Vec::new();
     if let Some(machine) = &fencing.virtual_machine {
         if let Some(hypervisor) = appliance.hypervisors.get(&machine.hypervisor) {
-            devices.push(machine_device(head, machine, hypervisor, times));
+            devices.push(virtual_machine_device(head, machine, hypervisor, times));
         }
     }
     if let Some(bmc) = &fencing.bmc {
@@ -448,7 +448,7 @@ fn outlet_device(head: &HeadName, outlet: &Outlet, pdu: &Pdu, times: &Timeouts) 
     device(outlet_id(head, outlet), &pdu.agent, times, values)
 }
 
-fn machine_device(
+fn virtual_machine_device(
     head: &HeadName,
     machine: &VirtualMachine,
     hypervisor: &Hypervisor,
@@ -468,7 +468,7 @@ fn machine_device(
             key_file.map(|path| path.to_string_lossy().into_owned()),
         ),
     ]));
-    device(machine_id(head), &hypervisor.agent, times, values)
+    device(virtual_machine_id(head), &hypervisor.agent, times, values)
 }
 
 fn add_pool(cib: &mut Cib, appliance: &Appliance, name: &PoolName, pool: &Pool, times: &Timeouts) {
@@ -479,7 +479,7 @@ fn add_pool(cib: &mut Cib, appliance: &Appliance, name: &PoolName, pool: &Pool, 
     };
     cib.primitives
         .push(pool_primitive(&id, name, times, forgotten_s));
-    place_pool(cib, appliance, &id, pool);
+    add_pool_constraints(cib, appliance, &id, pool);
     for address in &pool.addresses {
         let primitive = address_primitive(appliance, pool, address);
         // One rule each, not a group: all addresses are set in parallel.
@@ -527,7 +527,7 @@ fn pool_primitive(id: &str, name: &PoolName, times: &Timeouts, forgotten_s: u32)
     }
 }
 
-fn place_pool(cib: &mut Cib, appliance: &Appliance, id: &str, pool: &Pool) {
+fn add_pool_constraints(cib: &mut Cib, appliance: &Appliance, id: &str, pool: &Pool) {
     let allowed = appliance.heads_of(pool);
     let has_desired = pool.home.is_some() || pool.heads.is_some();
     for (rank, head) in (0..).zip(&allowed) {
@@ -535,7 +535,7 @@ fn place_pool(cib: &mut Cib, appliance: &Appliance, id: &str, pool: &Pool) {
             cib.locations.push(Location {
                 resource: id.to_owned(),
                 head: head.clone(),
-                score: Score::Rather((SCORE_HOME - SCORE_STEP * rank).max(1)),
+                score: Score::Prefer((SCORE_HOME - SCORE_STEP * rank).max(1)),
             });
         }
     }
@@ -717,7 +717,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_of_a_resource_tells_its_pool() {
+    fn pool_is_derived_from_the_resource_name() {
         for name in ["tank", "a_b", "a__b_", "a.b-c:d", "two words", "t_5f_"] {
             let pool: PoolName = name.parse().expect("a good name");
             assert_eq!(pool_of(&pool_id(&pool)), Some(pool), "{name}");

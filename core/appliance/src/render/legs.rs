@@ -54,7 +54,7 @@ fn pool(appliance: &Appliance, pool: &Pool) -> Option<legs_config::Pool> {
 }
 
 fn members(appliance: &Appliance, legs: &Legs) -> BTreeMap<String, Member> {
-    let beside = networks_beside(appliance, legs);
+    let beside = additional_networks(appliance, legs);
     let heads = appliance.heads.iter().filter_map(|(name, head)| {
         let on = |networks: &[NetworkName], port: u16| -> Vec<SocketAddr> {
             let links = networks.iter().filter_map(|one| head.links.get(one));
@@ -100,7 +100,7 @@ fn members(appliance: &Appliance, legs: &Legs) -> BTreeMap<String, Member> {
 /// Further networks that connect two heads without clients. When all cables to the disks of a head are cut, that head
 /// must agree to a record without its legs. A third member can agree instead; then the legs of an unreachable head are
 /// not tried in vain, which would count as returns.
-fn networks_beside(appliance: &Appliance, legs: &Legs) -> Vec<NetworkName> {
+fn additional_networks(appliance: &Appliance, legs: &Legs) -> Vec<NetworkName> {
     if appliance.witness.is_some() || appliance.heads.len() > 2 {
         return Vec::new();
     }
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn two_heads_alone_hear_each_other_in_all_networks_without_clients() {
+    fn two_heads_use_all_networks_without_clients() {
         let text = include_str!("../../../../examples/legs-two-heads.toml");
         let members = &rendered(text, "right").own().members.clone();
         let texts: Vec<String> = members.iter().map(ToString::to_string).collect();
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_raidz1_over_three_heads_all_but_one_are_needed() {
+    fn raidz1_over_three_heads_needs_two_legs() {
         let file = rendered(THREE_HEADS, "left");
         assert!(matches!(file.membership(), Membership::ThreeHeads(_)));
         let config = file
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn an_appliance_with_shared_disks_has_no_such_file() {
+    fn shared_disk_appliance_has_no_legs_file() {
         let text = include_str!("../../../../examples/pair.toml");
         let appliance = parse(text).expect("well formed").appliance;
         let left = appliance.heads.keys().next().expect("a head");

@@ -11,7 +11,7 @@ use super::Status;
 /// Initiators identify a target by its name only, and a disk by its designators. They treat the same target at another
 /// portal as another path to it.
 pub fn shared_names(statuses: &[&Status]) -> BTreeMap<String, Vec<String>> {
-    let mut told = shared_targets(statuses);
+    let mut reported = shared_targets(statuses);
     let mut units: BTreeMap<&str, BTreeMap<&str, &VolumeName>> = BTreeMap::new();
     for status in statuses {
         for unit in status.targets.iter().flat_map(|target| &target.units) {
@@ -23,14 +23,14 @@ pub fn shared_names(statuses: &[&Status]) -> BTreeMap<String, Vec<String>> {
         for (pool, volume) in pools {
             let others = pools.iter().filter(|(other, _)| other != &pool);
             let others: Vec<&str> = others.map(|(_, volume)| volume.as_str()).collect();
-            told.entry((*pool).to_owned()).or_default().push(format!(
+            reported.entry((*pool).to_owned()).or_default().push(format!(
                 "{volume} has the serial number of {}, and initiators take them for one disk: unmap the one that is not the disk, here with \
                  `bulkhead target unmap`",
                 others.join(", ")
             ));
         }
     }
-    told
+    reported
 }
 
 fn shared_targets(statuses: &[&Status]) -> BTreeMap<String, Vec<String>> {
@@ -43,19 +43,19 @@ fn shared_targets(statuses: &[&Status]) -> BTreeMap<String, Vec<String>> {
                 .push(&status.pool.name);
         }
     }
-    let mut told: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut reported: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (target, pools) in pools.iter().filter(|(_, pools)| pools.len() > 1) {
         for pool in pools {
             let others = pools.iter().filter(|other| *other != pool).copied();
             let others = others.collect::<Vec<_>>().join(", ");
-            told.entry((*pool).to_owned()).or_default().push(format!(
+            reported.entry((*pool).to_owned()).or_default().push(format!(
                 "target {target} is also in pool {others}, and initiators cannot distinguish them: create it again under \
                  another name in one of the pools, and destroy it there, here with \
                  `bulkhead target destroy {target} --pool {pool}`"
             ));
         }
     }
-    told
+    reported
 }
 
 #[cfg(test)]
@@ -94,16 +94,16 @@ mod tests {
     }
 
     #[test]
-    fn disks_and_targets_that_several_pools_have_are_reported_by_each() {
+    fn disks_and_targets_in_several_pools_are_reported_by_each() {
         let all = [
             status("a", "x", "1"),
             status("b", "y", "1"),
             status("c", "y", "2"),
         ];
         let all: Vec<&Status> = all.iter().collect();
-        let told = shared_names(&all);
+        let reported = shared_names(&all);
         let has = |pool: &str, part: &str| {
-            let found = told.get(pool).into_iter().flatten();
+            let found = reported.get(pool).into_iter().flatten();
             found.filter(|sentence| sentence.contains(part)).count()
         };
         assert_eq!((has("a", "b/v"), has("b", "a/v")), (1, 1));

@@ -418,7 +418,7 @@ mod tests {
     const PLAIN: Option<&str> = Some(r#"{"version":1}"#);
 
     #[test]
-    fn the_first_volume_keeps_a_contested_place() {
+    fn first_volume_keeps_a_contested_lun_or_name() {
         let (desired, problems) = desired_state(PLAIN, &[mapped("tank/b", 0), mapped("tank/a", 0)]);
         let target: IscsiName = TARGET.parse().expect("name");
         assert_eq!(desired.targets[&target].units[&0].volume.as_str(), "tank/a");
@@ -428,7 +428,7 @@ mod tests {
 
     /// Multipath would write to one and read from the other.
     #[test]
-    fn of_two_volumes_with_one_identity_initiators_see_neither() {
+    fn volumes_with_duplicate_identity_are_hidden() {
         let twin = |name: &str, lun: u16| {
             let export =
                 format!(r#"{{"version":1,"iscsi":[{{"target":"{TARGET}","lun":{lun}}}]}}"#);
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_document_costs_only_its_own_export() {
+    fn bad_document_disables_only_its_own_export() {
         let (desired, problems) = desired_state(
             PLAIN,
             &[
@@ -469,7 +469,7 @@ mod tests {
     /// The server never requires less than a document demands, even if a newer release wrote it or
     /// it cannot be read.
     #[test]
-    fn where_the_discovery_document_cannot_be_read_nobody_may_ask() {
+    fn unreadable_discovery_document_denies_discovery() {
         let of = |value| DesiredState::add_up([(DISCOVERY_PROPERTY, value)], []);
         let (desired, problems) = of(r#"{"version":2,"chap":[{"user":"ann","sealed":"1:a:b"}]}"#);
         assert!(problems.is_empty());
@@ -486,14 +486,14 @@ mod tests {
     }
 
     #[test]
-    fn a_map_into_a_missing_target_is_a_problem_with_advice() {
+    fn map_to_a_missing_target_is_reported_with_advice() {
         let (desired, problems) = desired_state(None, &[mapped("tank/a", 0)]);
         assert!(desired.targets.is_empty());
         assert!(problems[0].sentence.contains("create the target"));
     }
 
     #[test]
-    fn a_volume_without_identity_is_not_shown_as_a_unit() {
+    fn volume_without_identity_is_no_unit() {
         let mut volume = mapped("tank/a", 0);
         volume.identity = None;
         let (_, problems) = desired_state(PLAIN, &[volume]);
@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn the_difference_names_exactly_what_changes() {
+    fn difference_lists_exactly_the_changes() {
         let target: IscsiName = TARGET.parse().expect("name");
         let closed = PLAIN;
         let open = Some(r#"{"version":1,"access":{"everyone":true}}"#);

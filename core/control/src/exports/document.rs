@@ -359,7 +359,7 @@ mod tests {
 
     /// The example of docs/formats/exports.md.
     #[test]
-    fn a_volume_document_is_written_as_the_format_says() {
+    fn volume_document_matches_the_format() {
         let document = VolumeDocument {
             iscsi: vec![IscsiMap {
                 target: "iqn.2026-01.org.example:tank".parse().expect("name"),
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_that_zfs_would_cut_is_refused() {
+    fn document_above_the_zfs_property_size_is_refused() {
         let document = VolumeDocument {
             nbd: (0..400)
                 .map(|n| NbdExport {
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_document_with_sealed_secrets_has_a_version_that_older_programs_refuse() {
+    fn sealed_secrets_raise_the_document_version() {
         let property = "bulkhead:target:x";
         let document = |secret| TargetDocument {
             users: ChapUsers {

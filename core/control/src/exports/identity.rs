@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_identity_has_the_forms_of_spc_4_and_survives_its_document() {
+    fn identity_has_spc_4_formats_and_round_trips() {
         let identity = Identity::from_entropy([0xff; 16]);
         assert_eq!(identity.naa, "3fffffffffffffff");
         assert_eq!(identity.eui, "feffffffffffffff");
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn an_identity_of_another_form_is_refused() {
+    fn identity_of_another_format_is_refused() {
         for bad in [
             r#"{"version":1,"naa":"6000000000000000","eui":"0200000000000000","serial":"a"}"#,
             r#"{"version":1,"naa":"3000","eui":"0200000000000000","serial":"a"}"#,

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn any_length_survives_splitting() {
+    fn split_reservations_round_trip_at_any_length() {
         for length in [0, 1, PART_BYTES, PART_BYTES + 1, 5 * PART_BYTES] {
             let state: Vec<u8> = (0..length).map(|n| n as u8).collect();
             let parts = split_parts(&state).expect("fits");
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_or_foreign_part_is_noticed() {
+    fn missing_or_foreign_part_is_detected() {
         let mut parts = split_parts(&vec![7; 3 * PART_BYTES]).expect("fits");
         parts.truncate(2);
         assert_eq!(rejoin(&parts), Err(ReservationsError::Damaged { part: 2 }));
@@ -134,12 +134,12 @@ mod tests {
     }
 
     #[test]
-    fn more_than_the_bound_is_refused() {
+    fn oversized_reservations_are_refused() {
         assert!(split_parts(&vec![0; PARTS_MAX * PART_BYTES + 1]).is_err());
     }
 
     #[test]
-    fn the_longest_property_name_fits_zfs() {
+    fn longest_property_name_fits_the_zfs_limit() {
         let target = format!("iqn.2026-01.{}", "x".repeat(211))
             .parse()
             .expect("name");

@@ -25,7 +25,7 @@ pub struct Confirmed<T> {
 impl<T: Confirmable + Previewed> Confirmed<T> {
     /// Returns the arguments. Unless they were confirmed, the request is refused with the list of objects that would be
     /// destroyed.
-    pub fn or_ask(mut self) -> T {
+    pub fn or_refuse(mut self) -> T {
         let preview = self.arguments.preview();
         preview.ask = !self.is_confirmed && !preview.dry_run;
         self.arguments

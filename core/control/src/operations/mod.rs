@@ -34,7 +34,7 @@ use crate::{Effect, Failure};
 pub use confirmed::{Confirmable, Confirmed};
 pub use example::{Example, Examples};
 pub use options::{
-    PoolOption, PropertyOptions, WhichPool, block_size, bytes, dataset, duration_s, one_pool,
+    PoolArgument, PoolOption, PropertyOptions, block_size, bytes, dataset, duration_s, one_pool,
     pool_named, pool_or_volume, property,
 };
 pub use preview::{Preview, Previewed};
@@ -84,8 +84,8 @@ pub trait Operation {
     }
 
     /// Returns how it is scheduled relative to other requests.
-    fn turn(&self) -> Turn {
-        Turn::InOrder
+    fn scheduling(&self) -> Scheduling {
+        Scheduling::Serialized
     }
 
     /// Returns whether it is performed even where all connections are in use, and its time limit then.
@@ -100,7 +100,7 @@ pub trait Operation {
     }
 
     /// Returns whether it resumes when it is repeated, so that the client retries if the server exits.
-    fn may_be_asked_again(&self) -> bool {
+    fn is_resumable_by_repeat(&self) -> bool {
         false
     }
 
@@ -134,16 +134,16 @@ impl<'a> Changed<'a> {
 
 /// How a request is scheduled relative to further requests for the same pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum Scheduling {
     /// It is read-only: a pool that is open for reading only can handle it, and it is not delayed by changes.
-    Looks,
+    ReadOnly,
     /// It changes the pool; such requests are serialized.
-    InOrder,
+    Serialized,
     /// It changes the pool, but is neither delayed by other requests nor delays them: it reads no state that another
     /// request could change in between, or has its own locking.
-    Beside,
+    Concurrent,
     /// The same, and it can resume a suspended pool on which changes may be blocked.
-    Resumes,
+    Resuming,
 }
 
 /// Time limit of a request that is performed in any case.
@@ -157,7 +157,7 @@ pub enum Urgency {
 
 /// How a command polls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Again {
+pub struct Polling {
     /// Polling interval.
     pub interval: Duration,
     /// Number of repetitions; none until it is interrupted.
@@ -181,7 +181,7 @@ pub trait Verb: Operation + Sized {
     fn from_arguments(arguments: Self::Arguments) -> Result<(PoolSelector, Self), Failure>;
 
     /// Returns whether the command polls.
-    fn again(_: &Self::Arguments) -> Option<Again> {
+    fn again(_: &Self::Arguments) -> Option<Polling> {
         None
     }
 }
@@ -200,12 +200,12 @@ pub enum PoolSelector {
     /// The named one.
     Pool(PoolName),
     /// The only one that is served or known here; for some requests, all of them.
-    TheOnlyOne,
+    Single,
 }
 
 impl From<Option<PoolName>> for PoolSelector {
     fn from(pool: Option<PoolName>) -> Self {
-        pool.map_or(Self::TheOnlyOne, Self::Pool)
+        pool.map_or(Self::Single, Self::Pool)
     }
 }
 
@@ -273,7 +273,7 @@ macro_rules! noun {
 
         impl $command {
             /// Returns whether the command polls.
-            pub fn again(&self) -> Option<$crate::operations::Again> {
+            pub fn again(&self) -> Option<$crate::operations::Polling> {
                 use $crate::operations::Verb;
                 match self {
                     $(Self::$verb(arguments) => <$module::$verb>::again(arguments),)*
@@ -334,7 +334,7 @@ use noun;
 
 /// Generates a verb that reads every pool and has no argument but a pool's name: its help with the attributes of its
 /// command, the type, and its resources. `EXAMPLES` is defined next to it.
-macro_rules! look {
+macro_rules! read_only_verb {
     ($(#[$help:meta])* $verb:ident, $routes:expr) => {
         /// The request, which has no arguments.
         #[derive(Clone, Copy, Debug)]
@@ -345,8 +345,8 @@ macro_rules! look {
                 $crate::Effect::Look
             }
 
-            fn turn(&self) -> $crate::operations::Turn {
-                $crate::operations::Turn::Looks
+            fn scheduling(&self) -> $crate::operations::Scheduling {
+                $crate::operations::Scheduling::ReadOnly
             }
 
             fn covers_all_pools(&self) -> bool {
@@ -358,7 +358,7 @@ macro_rules! look {
         $(#[$help])*
         pub struct Arguments {
             #[command(flatten)]
-            pool: $crate::operations::WhichPool,
+            pool: $crate::operations::PoolArgument,
         }
 
         impl $crate::operations::Verb for $verb {
@@ -374,7 +374,7 @@ macro_rules! look {
         }
     };
 }
-use look;
+use read_only_verb;
 
 /// The requests of a noun.
 macro_rules! requests {

@@ -9,7 +9,7 @@ use crate::request::Properties;
 
 /// A pool, as a positional argument or an option: users type either.
 #[derive(Debug, Args)]
-pub struct WhichPool {
+pub struct PoolArgument {
     /// The pool [default: all that are served here, or the only one that is known]
     #[arg(value_name = "POOL", conflicts_with = "pool_option")]
     pool: Option<PoolName>,
@@ -18,8 +18,8 @@ pub struct WhichPool {
     option: Option<PoolName>,
 }
 
-impl From<WhichPool> for PoolSelector {
-    fn from(which: WhichPool) -> Self {
+impl From<PoolArgument> for PoolSelector {
+    fn from(which: PoolArgument) -> Self {
         which.pool.or(which.option).into()
     }
 }

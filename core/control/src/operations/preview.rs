@@ -4,7 +4,7 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Turn;
+use super::Scheduling;
 
 /// Whether a request only lists the objects that it would destroy.
 ///
@@ -29,10 +29,10 @@ impl Preview {
     }
 
     /// Returns the turn of a request with these options, which would change the pool without them.
-    pub fn turn(self) -> Turn {
+    pub fn scheduling(self) -> Scheduling {
         match self.is_wanted() {
-            true => Turn::Looks,
-            false => Turn::InOrder,
+            true => Scheduling::ReadOnly,
+            false => Scheduling::Serialized,
         }
     }
 }

@@ -4,7 +4,7 @@ use clap::Args;
 use units::PoolName;
 
 use crate::operations::{
-    Example, Examples, Operation, Route, Turn, Urgency, WhichPool, WireOnly, schema_of,
+    Example, Examples, Operation, PoolArgument, Route, Scheduling, Urgency, WireOnly, schema_of,
 };
 use crate::{Effect, answer};
 
@@ -23,8 +23,8 @@ impl Operation for Status {
         Effect::Look
     }
 
-    fn turn(&self) -> Turn {
-        Turn::Looks
+    fn scheduling(&self) -> Scheduling {
+        Scheduling::ReadOnly
     }
 
     fn covers_all_pools(&self) -> bool {
@@ -51,7 +51,7 @@ impl WireOnly for Status {
 pub struct Arguments {
     /// The pool
     #[command(flatten)]
-    pub pool: WhichPool,
+    pub pool: PoolArgument,
     /// Repeat at this interval in seconds, until interrupted
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
           value_parser = clap::value_parser!(u64).range(1..=3600))]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Step, Told};
+use super::{Step, TimedStep};
 
 /// Longest time between two steps before the start, in milliseconds: a fence device may be slow.
 const GAP_BEFORE_MS_MAX: u64 = 60_000;
@@ -54,26 +54,26 @@ pub struct Account {
 }
 
 /// Returns the account of the import of the pool by `to` at about `imported_ms`: its causes and
-/// consequences. `told` may contain steps of other takeovers, in any order, from several heads.
-pub fn account(mut told: Vec<Told>, to: &str, imported_ms: u64) -> Option<Account> {
-    told.sort_by_key(|one| (one.at_ms, one.step));
-    let start = told.iter().rposition(|one| {
+/// consequences. `reported` may contain steps of other takeovers, in any order, from several heads.
+pub fn account(mut reported: Vec<TimedStep>, to: &str, imported_ms: u64) -> Option<Account> {
+    reported.sort_by_key(|one| (one.at_ms, one.step));
+    let start = reported.iter().rposition(|one| {
         let is_here = one.head.as_deref().is_none_or(|head| head == to);
         one.step == Step::PoolStart
             && is_here
             && one.at_ms <= imported_ms
             && imported_ms - one.at_ms <= IMPORT_MS_MAX
     })?;
-    let first = start - before(&told[..start], told[start].at_ms);
-    let past = told[start + 1..].iter().take_while(|one| {
+    let first = start - before(&reported[..start], reported[start].at_ms);
+    let past = reported[start + 1..].iter().take_while(|one| {
         let is_other = matches!(
             one.step,
             Step::PoolStart | Step::PoolStop | Step::FenceAsked
         );
-        !is_other && one.at_ms - told[start].at_ms <= AFTER_MS_MAX
+        !is_other && one.at_ms - reported[start].at_ms <= AFTER_MS_MAX
     });
     let last = start + 1 + past.count();
-    let chain = &told[first..last];
+    let chain = &reported[first..last];
     let began_ms = chain[0].at_ms;
     let mut steps: Vec<(Step, u64)> = Vec::new();
     let mut last_address = None;
@@ -94,7 +94,7 @@ pub fn account(mut told: Vec<Told>, to: &str, imported_ms: u64) -> Option<Accoun
     steps.extend(last_address.map(|after_ms| (Step::AllAddresses, after_ms)));
     steps.sort_by_key(|(step, after_ms)| (*after_ms, *step));
     let served = steps.iter().map(|(_, after_ms)| *after_ms).max();
-    let (kind, from) = judge(&told[first..start], to);
+    let (kind, from) = judge(&reported[first..start], to);
     Some(Account {
         kind,
         from,
@@ -105,10 +105,10 @@ pub fn account(mut told: Vec<Told>, to: &str, imported_ms: u64) -> Option<Accoun
 }
 
 /// Returns how many of the last steps before a start at `start_ms` led to it.
-fn before(told: &[Told], start_ms: u64) -> usize {
+fn before(reported: &[TimedStep], start_ms: u64) -> usize {
     let mut next_ms = start_ms;
     let mut is_failure = false;
-    let leads = told.iter().rev().take_while(|one| {
+    let leads = reported.iter().rev().take_while(|one| {
         let is_near = next_ms - one.at_ms <= GAP_BEFORE_MS_MAX;
         next_ms = one.at_ms;
         // After a successful stop no failure and fence of this pool can follow: that stop belongs to another start.
@@ -118,19 +118,19 @@ fn before(told: &[Told], start_ms: u64) -> usize {
     });
     let count = leads.count();
     // A head that joins forms a membership, too: the account begins with the cause.
-    let causes = &told[told.len() - count..];
+    let causes = &reported[reported.len() - count..];
     let cause = causes
         .iter()
         .position(|one| one.step != Step::Membership && one.step != Step::Stopped);
     cause.map_or(0, |cause| count - cause)
 }
 
-fn judge(causes: &[Told], to: &str) -> (Kind, Option<String>) {
-    let told = |step: Step| causes.iter().find(|one| one.step == step);
-    let lost = told(Step::Fenced).or(told(Step::FenceAsked));
-    let stopped = told(Step::PoolStop).or(told(Step::Stopped));
+fn judge(causes: &[TimedStep], to: &str) -> (Kind, Option<String>) {
+    let reported = |step: Step| causes.iter().find(|one| one.step == step);
+    let lost = reported(Step::Fenced).or(reported(Step::FenceAsked));
+    let stopped = reported(Step::PoolStop).or(reported(Step::Stopped));
     let from = lost.or(stopped).and_then(|one| one.head.clone());
-    let kind = match (lost, stopped, told(Step::Detected)) {
+    let kind = match (lost, stopped, reported(Step::Detected)) {
         (Some(_), ..) => Kind::Takeover,
         (None, Some(_), _) if from.as_deref() == Some(to) => Kind::Restart,
         (None, Some(_), None) => Kind::HandOver,
@@ -142,18 +142,18 @@ fn judge(causes: &[Told], to: &str) -> (Kind, Option<String>) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::reported;
     use super::super::tests::{FAULT_MS, LOG};
-    use super::super::told;
     use super::*;
 
-    fn one(step: Step, at_ms: u64, head: &str) -> Told {
+    fn one(step: Step, at_ms: u64, head: &str) -> TimedStep {
         let head = (!head.is_empty()).then(|| head.to_owned());
-        Told { step, at_ms, head }
+        TimedStep { step, at_ms, head }
     }
 
     #[test]
-    fn a_takeover_is_told_from_its_detection_to_its_last_address() {
-        let mut all = told(LOG, FAULT_MS + 690);
+    fn takeover_spans_detection_to_last_address() {
+        let mut all = reported(LOG, FAULT_MS + 690);
         all.extend([
             one(Step::PoolStart, FAULT_MS + 760, "right"),
             one(Step::Address, FAULT_MS + 1000, "right"),
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_move_soon_after_a_head_joined_begins_with_its_stop() {
+    fn move_after_a_join_begins_with_the_stop() {
         let all = vec![
             one(Step::Membership, 1_000, ""),
             one(Step::PoolStop, 20_000, "left"),
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn each_of_two_takeovers_has_its_own_steps() {
+    fn consecutive_takeovers_have_separate_steps() {
         let all = vec![
             one(Step::PoolStop, 1_000, "left"),
             one(Step::PoolStart, 1_200, "right"),
@@ -235,7 +235,7 @@ mod tests {
 
     /// The new owner has recorded its own stop before, and the lost head reports nothing.
     #[test]
-    fn a_takeover_soon_after_a_move_begins_with_its_detection() {
+    fn takeover_after_a_move_begins_with_detection() {
         let all = vec![
             one(Step::PoolStop, 1_000, "left"),
             one(Step::Stopped, 1_700, "left"),
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_are_up_before_the_import_are_told_before_it() {
+    fn addresses_up_before_the_import_are_listed_before_it() {
         let all = vec![
             one(Step::PoolStart, 10, "left"),
             one(Step::Claimed, 20, "left"),
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_without_a_cause_is_a_start() {
+    fn start_without_fence_or_stop_is_a_plain_start() {
         let all = vec![
             one(Step::PoolStart, 10, "left"),
             one(Step::Imported, 30, ""),

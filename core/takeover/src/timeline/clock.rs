@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn days_are_those_of_the_calendar() {
+    fn day_numbers_match_the_calendar() {
         for (date, number) in [
             ((1970, 1, 1), 0),
             ((1972, 2, 29), 789),
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_file_tells_its_zone_and_its_year() {
+    fn time_zone_and_year_are_derived_from_the_mtime() {
         // 2027-01-01 00:10:00 UTC; the log's clock is four and a half hours behind.
         let written = (20_819 * DAY_MS + 600_000) as u64;
         let text = "Dec 31 19:09:59.500 left x\nDec 31 19:40:00 left y\n";

@@ -82,7 +82,7 @@ pub struct Resources {
 
 /// A step with its timestamp.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Told {
+pub struct TimedStep {
     /// Which.
     pub step: Step,
     /// When, in milliseconds since 1970.
@@ -98,7 +98,7 @@ pub struct Recorded {
     pub resource: String,
     /// The step.
     #[serde(flatten)]
-    pub told: Told,
+    pub reported: TimedStep,
 }
 
 impl Resources {
@@ -108,9 +108,11 @@ impl Resources {
 }
 
 /// Parses a line that one of our processes recorded about one of the resources.
-pub fn recorded(line: &str, resources: &Resources) -> Option<Told> {
+pub fn recorded(line: &str, resources: &Resources) -> Option<TimedStep> {
     let recorded: Recorded = serde_json::from_str(line).ok()?;
-    resources.has(&recorded.resource).then_some(recorded.told)
+    resources
+        .has(&recorded.resource)
+        .then_some(recorded.reported)
 }
 
 /// Parses a line of Corosync or Pacemaker; none if it is no step.
@@ -160,7 +162,7 @@ fn head_of(line: &str, step: Step) -> Option<&str> {
 }
 
 /// Returns every step in the tail of a log of Corosync or Pacemaker. The log was last written at `written_ms`.
-pub fn told(text: &str, written_ms: u64) -> Vec<Told> {
+pub fn reported(text: &str, written_ms: u64) -> Vec<TimedStep> {
     let Some(clock) = FileClock::of(text, written_ms) else {
         return Vec::new();
     };
@@ -168,7 +170,7 @@ pub fn told(text: &str, written_ms: u64) -> Vec<Told> {
     lines
         .filter_map(|line| {
             let step = step_of(line)?;
-            Some(Told {
+            Some(TimedStep {
                 step,
                 at_ms: clock.at_ms(line)?,
                 head: head_of(line, step).map(str::to_owned),
@@ -199,17 +201,17 @@ Nov 21 05:49:30.690 right pacemaker-fenced    [37] (log_async_result) \tnotice: 
     pub(crate) const FAULT_MS: u64 = 1_795_240_170_000;
 
     #[test]
-    fn a_confirmed_power_off_names_its_head() {
+    fn confirmed_fence_names_the_head() {
         assert_eq!(fenced(LOG), BTreeSet::from(["left".to_owned()]));
         let failed = LOG.replace("returned 0 (OK)", "returned 1 (No such device)");
         assert!(fenced(&failed).is_empty());
     }
 
     #[test]
-    fn what_was_written_down_is_read_again_and_nothing_else() {
+    fn recorded_steps_parse_and_other_lines_are_ignored() {
         let one = Recorded {
             resource: "pool-tank".to_owned(),
-            told: Told {
+            reported: TimedStep {
                 step: Step::PoolStart,
                 at_ms: FAULT_MS,
                 head: Some("right".to_owned()),
@@ -220,17 +222,17 @@ Nov 21 05:49:30.690 right pacemaker-fenced    [37] (log_async_result) \tnotice: 
             line,
             r#"{"resource":"pool-tank","step":"pool-start","at_ms":1795240170000,"head":"right"}"#
         );
-        assert_eq!(recorded(&line, &resources()), Some(one.told));
+        assert_eq!(recorded(&line, &resources()), Some(one.reported));
         for other in ["", "{}", &line.replace("tank", "attic"), &line[..40]] {
             assert_eq!(recorded(other, &resources()), None, "{other}");
         }
     }
 
     #[test]
-    fn steps_have_their_moment_and_their_head() {
+    fn steps_have_timestamp_and_head() {
         // The log's clock is in another zone than UTC: its end determines the offset.
         let five_hours_ahead = FAULT_MS + 690 - 5 * 3_600_000;
-        let steps = told(LOG, five_hours_ahead);
+        let steps = reported(LOG, five_hours_ahead);
         let shown: Vec<_> = steps
             .iter()
             .map(|one| {

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use cluster::process::Invocation;
-use lab::{Power, Who};
+use lab::{Node, Power};
 use units::HeadName;
 
 use super::legs::{addresses_in, route, switch_on};
 use crate::environment::Environment;
 use crate::error::DrillError;
 use crate::fault::Fault;
-use drill_verdict::Moment;
+use drill_verdict::Timestamp;
 
 /// After `boot_wait_s`, the time in which a head reports why it waits, or serves the pool.
 const DECIDED_WITHIN: Duration = Duration::from_secs(60);
@@ -28,7 +28,7 @@ fn limit(environment: &Environment) -> Duration {
 /// Whether `bulkhead status` on `head` shows that it waits, and this reason.
 pub(super) fn waits(environment: &Environment, head: &HeadName, reason: &str) -> bool {
     let status = Invocation::new("sh", &["-c", "bulkhead status 2>&1; true"]);
-    let status = environment.lab.exec(&Who::Head(head.clone()), &status);
+    let status = environment.lab.exec(&Node::Head(head.clone()), &status);
     status.is_ok_and(|status| {
         let text = status.text();
         text.contains(WAITS) && text.contains(reason)
@@ -46,10 +46,10 @@ pub(super) fn return_alone(
         environment.lab.power(&head, Power::Off)?;
     }
     environment.lab.power(one, Power::On)?;
-    fault.acted_at = Moment::now();
+    fault.acted_at = Timestamp::now();
     let back = fault.acted_at;
     let limit = limit(environment);
-    let is_served = |environment: &Environment| environment.client.seen.all_answered_since(back);
+    let is_served = |environment: &Environment| environment.client.seen.all_responded_since(back);
     if !environment.wait_until(limit, is_served)? {
         let words = format!("{one} does not serve the pool alone");
         fault.complaints.push(words);
@@ -91,6 +91,6 @@ pub(super) fn boot_apart(
             .push(format!("{lender} powered {head} off"));
     }
     route(environment, head, &addresses, true)?;
-    fault.acted_at = Moment::now();
+    fault.acted_at = Timestamp::now();
     Ok(fault)
 }

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use lab::Who;
+use lab::Node;
 use units::HeadName;
 
 use super::heads::server_pid;
@@ -26,7 +26,7 @@ pub fn jump(environment: &Environment, head: &HeadName, ahead_s: i32) -> Result<
     environment.lab.set_clock(head, ahead_s)?;
     let shown = environment
         .lab
-        .must(&Who::Head(head.clone()), "date", &["+%s"])?;
+        .must(&Node::Head(head.clone()), "date", &["+%s"])?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.map_or(0, |since| since.as_secs()) as i64;
     let seen = shown.trim().parse::<i64>().unwrap_or(now) - now;

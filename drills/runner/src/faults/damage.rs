@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cluster::process::Invocation;
-use lab::{Power, Who};
+use lab::{Node, Power};
 use serde::Deserialize;
 use units::HeadName;
 
@@ -21,7 +21,7 @@ use crate::environment::Environment;
 use crate::error::DrillError;
 use crate::fault::Fault;
 use crate::kinds::{self, Exported};
-use drill_verdict::Moment;
+use drill_verdict::Timestamp;
 
 /// The volume with the damaged blocks.
 const VOLUME: &str = "drill-damaged";
@@ -125,7 +125,7 @@ pub fn strike(
     }
     same_server(environment, &damage, &mut fault);
     environment.damage = Some(damage);
-    fault.acted_at = Moment::now();
+    fault.acted_at = Timestamp::now();
     Ok(fault)
 }
 
@@ -142,7 +142,7 @@ pub fn undo(
     let damage = environment.damage.take().expect("it was prepared");
     same_server(environment, &damage, fault);
     environment.switch_on(lender)?;
-    legs::wait_until_whole(environment, fault)?;
+    legs::wait_until_healthy(environment, fault)?;
     judge(environment, &damage, false, fault)?;
     same_server(environment, &damage, fault);
     environment.set_device_faults(&[], "")
@@ -336,7 +336,7 @@ fn blocks(environment: &Environment, verb: &str, contents: &[u8]) -> Result<Stri
         name: VOLUME,
         number: 0,
     };
-    let uri = (kinds::OF_BLOCKS.way)(&exported, &[host]);
+    let uri = (kinds::OF_BLOCKS.client_address)(&exported, &[host]);
     let words = [
         "PYTHONDONTWRITEBYTECODE=1",
         &path,
@@ -349,7 +349,7 @@ fn blocks(environment: &Environment, verb: &str, contents: &[u8]) -> Result<Stri
     let invocation = Invocation::new("env", &words)
         .reading(contents)
         .within(READ_WITHIN);
-    let output = environment.lab.exec(&Who::Client, &invocation)?;
+    let output = environment.lab.exec(&Node::Client, &invocation)?;
     match output.code {
         0 => Ok(output.text()),
         _ => Err(DrillError::Client(format!(
@@ -364,7 +364,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_damaged_blocks_have_an_error_and_all_others_are_right() {
+    fn only_damaged_blocks_return_errors() {
         let lines = |gone: &[usize], answer: &str| -> String {
             let line = |number| match gone.contains(&number) {
                 true => format!("{answer}\n"),
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_found_where_it_is_on_a_disk() {
+    fn block_offset_on_disk_is_found() {
         let file = tempfile::NamedTempFile::new().expect("a file");
         let block = [7; BLOCK];
         let offset = (SEARCHED + 5 * ALIGNMENT) as u64;
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scrub_is_over_when_its_state_says_it() {
+    fn scrub_ends_when_its_state_reports_it() {
         let status = |function: &str, state: &str| {
             format!(r#"{{"scan":{{"function":"{function}","state":"{state}"}}}}"#)
         };

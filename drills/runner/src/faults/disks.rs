@@ -10,16 +10,16 @@ use crate::environment::Environment;
 use crate::error::DrillError;
 use crate::fault::Fault;
 use crate::health;
-use drill_verdict::Moment;
+use drill_verdict::Timestamp;
 
 /// How long a pool without a whole mirror may take to say that it is suspended.
 const SUSPENDED_WITHIN: Duration = Duration::from_secs(30);
 /// How long no disk of the mirror is back. Longer than any retry.
 const DARK: Duration = Duration::from_secs(5);
 /// Time after which a pool that reports itself suspended must not complete I/O, in seconds.
-const LAST_ANSWERS_S: f64 = 1.0;
+const LAST_RESPONSES_S: f64 = 1.0;
 /// Time limit for a disk that responds again to be brought online and resilvered.
-const BACK_WITHIN: Duration = Duration::from_secs(30);
+const RETURN_WITHIN: Duration = Duration::from_secs(30);
 
 /// Harms one disk.
 ///
@@ -40,7 +40,7 @@ pub fn harm(
 }
 
 /// The flag of `pool clear` that it names if the returned disk may be older than a missing one.
-const WORD: &str = "--missing-devices-are-not-newer";
+const CONFIRMATION_FLAG: &str = "--missing-devices-are-not-newer";
 
 /// Removes every disk of a mirror, as a disk shelf without power does, and returns one. Clients must only be blocked.
 /// Then an operator clears the pool, and it resumes with that disk. In every other round the remaining disks return
@@ -56,7 +56,7 @@ pub fn lose_mirror(
 ) -> Result<Fault, DrillError> {
     let disks = environment.device_names(head);
     let mut legs = mirror(&disks, rng.usize(..disks.len() / 2)).to_vec();
-    let mut fault = Fault::begin(format!("{} are gone", words_of(&legs)));
+    let mut fault = Fault::begin(format!("{} are gone", arguments_of(&legs)));
     environment.set_device_faults(&legs, "gone")?;
     let is_suspended = |environment: &Environment| {
         status(environment, head).is_some_and(|text| health::is_suspended(&text))
@@ -66,12 +66,12 @@ pub fn lose_mirror(
             .complaints
             .push("the pool is not suspended without a mirror".to_owned());
     }
-    let suspended = Moment::now();
+    let suspended = Timestamp::now();
     environment.client.listen(DARK)?;
     if environment
         .client
         .seen
-        .all_answered_since(Moment(suspended.0 + LAST_ANSWERS_S))
+        .all_responded_since(Timestamp(suspended.0 + LAST_RESPONSES_S))
     {
         fault
             .complaints
@@ -87,9 +87,9 @@ pub fn lose_mirror(
     if !is_alone {
         environment.set_device_faults(&[], "")?;
     }
-    fault.acted_at = Moment::now();
+    fault.acted_at = Timestamp::now();
     let mut cleared = clear(environment, head)?;
-    if is_alone && cleared == Cleared::WordWanted {
+    if is_alone && cleared == Cleared::ConfirmationNeeded {
         is_alone = false;
         fault
             .words
@@ -104,10 +104,10 @@ pub fn lose_mirror(
         );
         fault.complaints.push(words);
     }
-    let answers_from = Moment::now();
+    let answers_from = Timestamp::now();
     if is_alone
-        && !environment.wait_until(BACK_WITHIN, |environment| {
-            environment.client.seen.all_answered_since(answers_from)
+        && !environment.wait_until(RETURN_WITHIN, |environment| {
+            environment.client.seen.all_responded_since(answers_from)
         })?
     {
         let words = "I/O does not resume with one disk of the mirror".to_owned();
@@ -127,14 +127,14 @@ pub fn mend(environment: &mut Environment, fault: &mut Fault) -> Result<(), Dril
     let Some(head) = environment.serving()? else {
         return Ok(());
     };
-    let is_whole = |environment: &Environment| environment.devices_unwell(&head).is_none();
+    let is_whole = |environment: &Environment| environment.unhealthy_devices(&head).is_none();
     let since_ms = wall_clock_ms(fault.at);
     let stays_out = |environment: &Environment| {
         let words = ["pool", "events", environment.pool.as_str(), "--json"];
         let events = environment.bulkhead(&head, &words);
         events.is_ok_and(|events| health::stays_out(&events, since_ms))
     };
-    if environment.wait_until(BACK_WITHIN, |environment| {
+    if environment.wait_until(RETURN_WITHIN, |environment| {
         is_whole(environment) || stays_out(environment)
     })? {
         if !is_whole(environment) {
@@ -142,7 +142,7 @@ pub fn mend(environment: &mut Environment, fault: &mut Fault) -> Result<(), Dril
         }
         return Ok(());
     }
-    let why = environment.devices_unwell(&head).unwrap_or_default();
+    let why = environment.unhealthy_devices(&head).unwrap_or_default();
     fault.complaints.push(format!(
         "a disk that responds again is not brought online: {why}"
     ));
@@ -154,18 +154,20 @@ pub fn mend(environment: &mut Environment, fault: &mut Fault) -> Result<(), Dril
 enum Cleared {
     Yes,
     /// It requires a confirmation.
-    WordWanted,
+    ConfirmationNeeded,
     No,
 }
 
 /// Has the pool cleared, again where that is too early.
 fn clear(environment: &mut Environment, head: &HeadName) -> Result<Cleared, DrillError> {
     let cleared = Cell::new(Cleared::No);
-    environment.wait_until(BACK_WITHIN, |environment| {
+    environment.wait_until(RETURN_WITHIN, |environment| {
         let clear = ["pool", "clear", environment.pool.as_str()];
         cleared.set(match environment.bulkhead(head, &clear) {
             Ok(_) => Cleared::Yes,
-            Err(error) if units::chain(&error).contains(WORD) => Cleared::WordWanted,
+            Err(error) if units::chain(&error).contains(CONFIRMATION_FLAG) => {
+                Cleared::ConfirmationNeeded
+            }
             Err(_) => Cleared::No,
         });
         cleared.get() != Cleared::No
@@ -179,8 +181,8 @@ fn status(environment: &Environment, head: &HeadName) -> Option<String> {
 }
 
 /// When that was, in milliseconds since 1970.
-fn wall_clock_ms(moment: Moment) -> u64 {
-    let ago = Duration::from_secs_f64(Moment::now().since(moment).max(0.0));
+fn wall_clock_ms(timestamp: Timestamp) -> u64 {
+    let ago = Duration::from_secs_f64(Timestamp::now().since(timestamp).max(0.0));
     (UNIX_EPOCH.elapsed().unwrap_or_default().saturating_sub(ago)).as_millis() as u64
 }
 
@@ -192,7 +194,7 @@ fn mirror(disks: &[PathBuf], number: usize) -> &[PathBuf] {
     &disks[2 * number..end]
 }
 
-fn words_of(disks: &[PathBuf]) -> String {
+fn arguments_of(disks: &[PathBuf]) -> String {
     let names = disks.iter().map(|disk| disk.display().to_string());
     names.collect::<Vec<_>>().join(" and ")
 }
@@ -202,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_legs_of_a_mirror_are_those_that_the_lab_made_it_of() {
+    fn legs_of_mirror_match_those_the_lab_created() {
         let disks: Vec<PathBuf> = ["a", "b", "c", "d", "e"].map(PathBuf::from).into();
         assert_eq!(mirror(&disks, 0), &disks[..2]);
         assert_eq!(mirror(&disks, 1), &disks[2..]);

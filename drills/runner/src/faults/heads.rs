@@ -1,8 +1,8 @@
 //! The heads and the pool's server that a fault is about.
 
-use cluster::machine::Local;
-use drill_verdict::Moment;
-use lab::Who;
+use cluster::host::Local;
+use drill_verdict::Timestamp;
+use lab::Node;
 use units::HeadName;
 
 use crate::environment::Environment;
@@ -33,10 +33,10 @@ pub fn hand_over(
     let mut fault = Fault::begin(format!("the pool is moved from {from} to {to}"));
     // As an operator does, from the head that is there anyway.
     let machine = Local {
-        prefix: environment.lab.enter(&Who::Head(from.clone()))?,
+        prefix: environment.lab.enter(&Node::Head(from.clone()))?,
     };
     cluster::hand_over(&machine, environment.lab.appliance(), &environment.pool, to)?;
-    fault.acted_at = Moment::now();
+    fault.acted_at = Timestamp::now();
     Ok(fault)
 }
 
@@ -46,9 +46,9 @@ pub fn survivors(environment: &Environment, victim: &HeadName) -> Vec<HeadName> 
     heads
 }
 
-pub fn machine_of(environment: &Environment, head: &HeadName) -> Result<Local, DrillError> {
+pub fn host_of(environment: &Environment, head: &HeadName) -> Result<Local, DrillError> {
     Ok(Local {
-        prefix: environment.lab.enter(&Who::Head(head.clone()))?,
+        prefix: environment.lab.enter(&Node::Head(head.clone()))?,
     })
 }
 
@@ -73,7 +73,9 @@ pub fn reach_fence_devices(
         for address in &addresses {
             let address = address.to_string();
             let route = ["route", verb, "blackhole", &address];
-            let done = environment.lab.must(&Who::Head(head.clone()), "ip", &route);
+            let done = environment
+                .lab
+                .must(&Node::Head(head.clone()), "ip", &route);
             // A head that booted in the meantime has no such route any more.
             if let Err(error) = done {
                 if !reachable {

@@ -4,18 +4,18 @@
 use std::time::Duration;
 
 use appliance::Appliance;
-use cluster::machine::{Local, write_file};
+use cluster::host::{Local, write_file};
 use cluster::process::Invocation;
-use lab::{Power, Who};
+use lab::{Node, Power};
 use units::HeadName;
 
 use super::heads::hand_over;
-use super::legs::{WITNESS_PROGRAMS, signal};
-use crate::environment::{Environment, LogEnds};
+use super::legs::{WITNESS_PROCESSES, signal};
+use crate::environment::{Environment, LogLengths};
 use crate::error::DrillError;
 use crate::fault::Fault;
 use crate::third;
-use drill_verdict::{Act, Kind, Moment, Round};
+use drill_verdict::{Act, Kind, Round, Timestamp};
 
 /// The appliance file on a head.
 const FILE: &str = appliance::plan::APPLIANCE_PATH;
@@ -43,11 +43,11 @@ pub fn strike(
 ) -> Result<Fault, DrillError> {
     let heads = environment.lab.heads();
     let typist = heads[rng.usize(..heads.len())].clone();
-    let (begun, ends) = (Moment::now(), environment.log_ends()?);
+    let (begun, ends) = (Timestamp::now(), environment.log_lengths()?);
     let mut complaints = add(environment, &typist)?;
     let serves = environment.settle()?;
     let heads = environment.lab.heads();
-    let (_, fenced) = environment.told_since(&ends, &heads, begun);
+    let (_, fenced) = environment.reported_since(&ends, &heads, begun);
     let fenced = fenced.iter();
     complaints.extend(fenced.map(|one| format!("{one} was powered off when a head was added")));
     if serves != *head {
@@ -56,7 +56,7 @@ pub fn strike(
     let what = format!("a third head is added, by commands on {typist}");
     let joined = act(environment, what, Kind::Hidden, begun);
     let mut fault = Fault::of_head(
-        format!("{}; {serves} loses its power", told(&joined)),
+        format!("{}; {serves} loses its power", description(&joined)),
         &serves,
     );
     environment.lab.power(&serves, Power::Off)?;
@@ -73,22 +73,22 @@ fn add(environment: &mut Environment, typist: &HeadName) -> Result<Vec<String>, 
     let two = environment.lab.appliance().clone();
     let text = third::joined(&two, fingerprint)?;
     let machine = Local {
-        prefix: environment.lab.enter(&Who::Head(typist.clone()))?,
+        prefix: environment.lab.enter(&Node::Head(typist.clone()))?,
     };
     write_file(&machine, FILE.as_ref(), text.as_bytes(), FILE_MODE)
         .map_err(DrillError::step("write the file of three heads"))?;
-    guide(environment, typist, "check", &[0, WARNINGS])?;
-    guide(environment, typist, "plan", &[DIFFERENCE])?;
+    run_guide_step(environment, typist, "check", &[0, WARNINGS])?;
+    run_guide_step(environment, typist, "plan", &[DIFFERENCE])?;
     // From before the first change on it is seen whether a server opens the third machine's disks.
     environment.has_been_set_up(&text)?;
     for number in 1.. {
-        match guide(environment, typist, "apply", &[0]) {
+        match run_guide_step(environment, typist, "apply", &[0]) {
             Ok(()) => break,
             Err(error) if number == APPLIED_MAX => return Err(error),
             Err(error) => complaints.push(error.to_string()),
         }
     }
-    if let Err(error) = guide(environment, typist, "plan", &[0]) {
+    if let Err(error) = run_guide_step(environment, typist, "plan", &[0]) {
         complaints.push(error.to_string());
     }
     stop_witness(environment, &two)?;
@@ -98,16 +98,16 @@ fn add(environment: &mut Environment, typist: &HeadName) -> Result<Vec<String>, 
 /// The guide removes it afterwards.
 fn stop_witness(environment: &Environment, two: &Appliance) -> Result<(), DrillError> {
     let ends = [two.witness.is_some(), two.has_voting_witness()];
-    let ends = WITNESS_PROGRAMS.into_iter().zip(ends);
+    let ends = WITNESS_PROCESSES.into_iter().zip(ends);
     for (program, _) in ends.filter(|(_, ends)| *ends) {
         // A killed process is started again by its service manager.
-        signal(environment, &Who::Witness, "STOP", program)?;
+        signal(environment, &Node::Witness, "STOP", program)?;
     }
     Ok(())
 }
 
 /// `bulkhead appliance VERB --ssh`, as a person types it; it has to end with one of these codes.
-fn guide(
+fn run_guide_step(
     environment: &mut Environment,
     head: &HeadName,
     verb: &str,
@@ -115,7 +115,7 @@ fn guide(
 ) -> Result<(), DrillError> {
     let words = ["appliance", verb, "--ssh"];
     let command = Invocation::new("bulkhead", &words).within(COMMAND_LIMIT);
-    let output = environment.lab.exec(&Who::Head(head.clone()), &command)?;
+    let output = environment.lab.exec(&Node::Head(head.clone()), &command)?;
     environment.client.listen(Duration::ZERO)?;
     match codes.contains(&output.code) {
         true => Ok(()),
@@ -141,16 +141,16 @@ pub fn lose_third(environment: &mut Environment, round: &mut Round) -> Result<()
     let third = third::name();
     let serves = environment.settle()?;
     if serves != third {
-        let ends = environment.log_ends()?;
+        let ends = environment.log_lengths()?;
         let begun = hand_over(environment, &serves, &third)?.at;
         environment.settle()?;
-        blame_fencing(environment, round, &ends, begun, None);
+        check_no_other_fence(environment, round, &ends, begun, None);
         let what = format!("the pool is moved from {serves} to {third}");
         let moved = act(environment, what, Kind::Move, begun);
         note(round, moved);
     }
-    let ends = environment.log_ends()?;
-    let begun = Moment::now();
+    let ends = environment.log_lengths()?;
+    let begun = Timestamp::now();
     environment.lab.power(&third, Power::Off)?;
     let is_over = |environment: &Environment| {
         let serving = environment.serving().ok().flatten();
@@ -167,27 +167,27 @@ pub fn lose_third(environment: &mut Environment, round: &mut Round) -> Result<()
     lost.pause_s = lost.pause_s.filter(|_| is_back);
     note(round, lost);
     environment.settle()?;
-    blame_fencing(environment, round, &ends, begun, Some(&third));
+    check_no_other_fence(environment, round, &ends, begun, Some(&third));
     round.double_imports.extend(environment.watch.findings());
     Ok(())
 }
 
 /// No head but `lost` is powered off.
-fn blame_fencing(
+fn check_no_other_fence(
     environment: &Environment,
     round: &mut Round,
-    ends: &LogEnds,
-    begun: Moment,
+    ends: &LogLengths,
+    begun: Timestamp,
     lost: Option<&HeadName>,
 ) {
-    let (_, fenced) = environment.told_since(ends, &environment.lab.heads(), begun);
+    let (_, fenced) = environment.reported_since(ends, &environment.lab.heads(), begun);
     let others = fenced.iter().filter(|one| Some(*one) != lost);
     let complaints = others.map(|one| format!("{one} was powered off without need"));
     round.complaints.extend(complaints);
 }
 
 /// The observations of clients since its start.
-fn act(environment: &Environment, what: String, kind: Kind, begun: Moment) -> Act {
+fn act(environment: &Environment, what: String, kind: Kind, begun: Timestamp) -> Act {
     let pauses = environment.client.seen.pauses(begun);
     let pauses = pauses.values().map(|pause| pause.seconds);
     Act {
@@ -197,7 +197,7 @@ fn act(environment: &Environment, what: String, kind: Kind, begun: Moment) -> Ac
     }
 }
 
-fn told(act: &Act) -> String {
+fn description(act: &Act) -> String {
     match act.pause_s {
         Some(pause_s) => format!("{} (pause {pause_s:.2} s)", act.what),
         None => format!("{} (no I/O again)", act.what),
@@ -205,6 +205,6 @@ fn told(act: &Act) -> String {
 }
 
 fn note(round: &mut Round, act: Act) {
-    round.fault.push_str(&format!("; {}", told(&act)));
+    round.fault.push_str(&format!("; {}", description(&act)));
     round.acts.push(act);
 }

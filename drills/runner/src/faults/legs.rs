@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use appliance::Appliance;
 use cluster::process::Invocation;
-use lab::{Power, Who};
+use lab::{Node, Power};
 use units::{HeadName, NetworkName, PoolName};
 
 use super::heads::{other_head, reach_fence_devices};
@@ -16,20 +16,20 @@ use crate::environment::Environment;
 use crate::error::DrillError;
 use crate::fault::Fault;
 use crate::third;
-use drill_verdict::{Drill, Moment};
+use drill_verdict::{Drill, Timestamp};
 
 /// The delay of a slow leg, in milliseconds.
 const SLOW_LEG_MS: u32 = 100;
 /// The lender's process, as pkill(1) finds it.
 const LEG_SERVER: &str = "[l]eg-server --config";
 /// The processes of the witness: of the record, and of the vote.
-pub(crate) const WITNESS_PROGRAMS: [&str; 2] = ["[b]ulkhead-witness serve", "[c]orosync-qnetd"];
+pub(crate) const WITNESS_PROCESSES: [&str; 2] = ["[b]ulkhead-witness serve", "[c]orosync-qnetd"];
 /// How long until it is on record that a leg was lost.
 const FALL_BEHIND_WITHIN: Duration = Duration::from_secs(30);
 /// Time in which clients write data that a leg misses.
-const LACKING: Duration = Duration::from_secs(2);
+const STALE_WRITE_TIME: Duration = Duration::from_secs(2);
 /// Time limit for a leg that can be reached again to be resilvered.
-const WHOLE_WITHIN: Duration = Duration::from_secs(90);
+const HEALTHY_WITHIN: Duration = Duration::from_secs(90);
 /// How long a head that came back alone may take to start, and to refuse.
 const REFUSED_WITHIN: Duration = Duration::from_secs(90);
 /// The same where it does not even try: it has no vote but its own.
@@ -127,7 +127,7 @@ pub fn strike(
         }
         Drill::LegHung => {
             let fault = begin(format!("the leg-server of {lender} is stopped"));
-            signal(environment, &Who::Head(lender), "STOP", LEG_SERVER)?;
+            signal(environment, &Node::Head(lender), "STOP", LEG_SERVER)?;
             Ok(fault)
         }
         Drill::LegSlow => {
@@ -141,7 +141,7 @@ pub fn strike(
         Drill::LegServerKilled => {
             let one = if rng.bool() { &lender } else { head };
             let fault = begin(format!("the leg-server of {one} is killed"));
-            signal(environment, &Who::Head(one.clone()), "KILL", LEG_SERVER)?;
+            signal(environment, &Node::Head(one.clone()), "KILL", LEG_SERVER)?;
             Ok(fault)
         }
         Drill::LenderReboots => {
@@ -154,12 +154,12 @@ pub fn strike(
             environment.lab.power(&lender, Power::Off)?;
             environment.client.listen(Duration::from_millis(dark_ms))?;
             environment.lab.power(&lender, Power::On)?;
-            fault.acted_at = Moment::now();
+            fault.acted_at = Timestamp::now();
             Ok(fault)
         }
         Drill::LegHalfOpen => {
             let fault = begin(format!("nothing that {lender} sends reaches another head"));
-            hear(environment, &lender, false)?;
+            set_reachable(environment, &lender, false)?;
             Ok(fault)
         }
         Drill::WitnessLost => {
@@ -200,51 +200,51 @@ pub fn undo(
         match drill {
             Drill::LegLinkCut => mend(environment, lender)?,
             Drill::LegHung => {
-                signal(environment, &Who::Head(lender.clone()), "CONT", LEG_SERVER)?;
+                signal(environment, &Node::Head(lender.clone()), "CONT", LEG_SERVER)?;
             }
             Drill::LegSlow => environment.set_device_faults(&[], "")?,
-            Drill::LegHalfOpen => hear(environment, lender, true)?,
+            Drill::LegHalfOpen => set_reachable(environment, lender, true)?,
             Drill::LastLegDamaged => damage::undo(environment, lender, fault)?,
             _ => {}
         }
     }
     match drill {
         Drill::WitnessLost => {
-            must_be_told(environment, fault)?;
+            await_status_reports_loss(environment, fault)?;
             reach_witness(environment, true)?;
         }
         Drill::WitnessHung => {
-            must_be_told(environment, fault)?;
+            await_status_reports_loss(environment, fault)?;
             signal_witness(environment, "CONT")?;
         }
         _ => {}
     }
-    wait_until_whole(environment, fault)
+    wait_until_healthy(environment, fault)
 }
 
 /// Blocks until every leg is current. The cluster may switch heads off in the meantime, with fence requests that were
 /// pending.
-pub(crate) fn wait_until_whole(
+pub(crate) fn wait_until_healthy(
     environment: &mut Environment,
     fault: &mut Fault,
 ) -> Result<(), DrillError> {
     let is_whole = |environment: &Environment| {
         let serving = environment.serving().ok().flatten();
-        serving.is_some_and(|head| environment.devices_unwell(&head).is_none())
+        serving.is_some_and(|head| environment.unhealthy_devices(&head).is_none())
     };
-    let deadline = Moment::now().after(WHOLE_WITHIN);
-    while Moment::now() < deadline {
+    let deadline = Timestamp::now().after(HEALTHY_WITHIN);
+    while Timestamp::now() < deadline {
         switch_on_heads(environment, fault)?;
         if environment.wait_until(OPERATOR, is_whole)? {
             return Ok(());
         }
     }
     let serving = environment.serving()?;
-    let why = serving.and_then(|head| environment.devices_unwell(&head));
+    let why = serving.and_then(|head| environment.unhealthy_devices(&head));
     let why = why.unwrap_or_else(|| "no head serves the pool".to_owned());
     fault.complaints.push(format!(
         "the legs are not whole {} s after the fault: {why}",
-        WHOLE_WITHIN.as_secs()
+        HEALTHY_WITHIN.as_secs()
     ));
     Ok(())
 }
@@ -279,7 +279,7 @@ fn mend(environment: &Environment, lender: &HeadName) -> Result<(), DrillError> 
 
 pub(crate) fn signal(
     environment: &Environment,
-    who: &Who,
+    who: &Node,
     signal: &str,
     pattern: &str,
 ) -> Result<(), DrillError> {
@@ -291,10 +291,10 @@ pub(crate) fn signal(
 }
 
 fn signal_witness(environment: &Environment, word: &str) -> Result<(), DrillError> {
-    signal(environment, &Who::Witness, word, WITNESS_PROGRAMS[0])?;
+    signal(environment, &Node::Witness, word, WITNESS_PROCESSES[0])?;
     // It does not run where the heads vote without it.
     match environment.lab.appliance().has_voting_witness() {
-        true => signal(environment, &Who::Witness, word, WITNESS_PROGRAMS[1]),
+        true => signal(environment, &Node::Witness, word, WITNESS_PROCESSES[1]),
         false => Ok(()),
     }
 }
@@ -329,14 +329,18 @@ pub(super) fn route(
     let script = Invocation::new("sh", &["-c", &script]);
     // A head that booted in the meantime has no such route any more, and a head without power has
     // none at all.
-    match environment.lab.exec(&Who::Head(head.clone()), &script) {
+    match environment.lab.exec(&Node::Head(head.clone()), &script) {
         Err(_) if is_open => Ok(()),
         done => Ok(done.map(drop)?),
     }
 }
 
 /// Lets the other heads hear `lender` on the cables to its legs, or not any more.
-fn hear(environment: &Environment, lender: &HeadName, is_open: bool) -> Result<(), DrillError> {
+fn set_reachable(
+    environment: &Environment,
+    lender: &HeadName,
+    is_open: bool,
+) -> Result<(), DrillError> {
     let appliance = environment.lab.appliance();
     let networks = networks(environment);
     for other in appliance.heads.keys().filter(|other| *other != lender) {
@@ -364,10 +368,13 @@ fn reach_witness(environment: &Environment, is_open: bool) -> Result<(), DrillEr
 }
 
 /// `status` must show that the witness is lost.
-fn must_be_told(environment: &mut Environment, fault: &mut Fault) -> Result<(), DrillError> {
+fn await_status_reports_loss(
+    environment: &mut Environment,
+    fault: &mut Fault,
+) -> Result<(), DrillError> {
     let is_told = |environment: &Environment| {
         let serving = environment.serving().ok().flatten();
-        let told = serving.and_then(|head| environment.devices_unwell(&head));
+        let told = serving.and_then(|head| environment.unhealthy_devices(&head));
         told.is_some_and(|why| why.contains("does not answer"))
     };
     if !environment.wait_until(FALL_BEHIND_WITHIN, is_told)? {
@@ -400,7 +407,7 @@ pub(crate) fn wait_until_stale(
         let words = format!("the record does not list the legs of {lender} as stale");
         fault.complaints.push(words);
     }
-    environment.client.listen(LACKING)
+    environment.client.listen(STALE_WRITE_TIME)
 }
 
 /// A leg becomes stale, all heads lose power, and all but the serving head return: they must not serve the pool without
@@ -422,16 +429,16 @@ fn return_stale_alone(
     mend(environment, lender)?;
     heads.retain(|one| one != head);
     for one in &heads {
-        environment.forget_pool_log(one);
+        environment.remove_pool_log(one);
         environment.lab.power(one, Power::On)?;
     }
-    let back = Moment::now();
+    let back = Timestamp::now();
     let is_over = |environment: &Environment| {
         let is_refused = |one: &HeadName| {
             environment.pool_log(one).contains(REFUSAL)
                 || alone::waits(environment, one, "legs of this head are not current")
         };
-        heads.iter().any(is_refused) || environment.client.seen.all_answered_since(back)
+        heads.iter().any(is_refused) || environment.client.seen.all_responded_since(back)
     };
     let has_votes = environment.lab.appliance().witness.is_some() || heads.len() > 1;
     let boot_wait_s = environment.lab.appliance().timeouts().boot_wait_s;
@@ -441,7 +448,7 @@ fn return_stale_alone(
     };
     let is_over = environment.wait_until(limit, is_over)?;
     // The refusal must be permanent.
-    environment.client.listen(LACKING)?;
+    environment.client.listen(STALE_WRITE_TIME)?;
     if let Some(one) = environment.serving()? {
         let words =
             format!("{one} serves the pool without {head}, which has all that was acknowledged");
@@ -452,7 +459,7 @@ fn return_stale_alone(
             .complaints
             .push(format!("{lender} reports no refusal"));
     }
-    fault.acted_at = Moment::now();
+    fault.acted_at = Timestamp::now();
     environment.lab.power(head, Power::On)?;
     switch_on(environment, &mut fault)?;
     Ok(fault)
@@ -482,7 +489,7 @@ fn lose_power_in_turn(
         environment.lab.power(one, Power::On)?;
         fault.words.push_str(one.as_str());
     }
-    fault.acted_at = Moment::now();
+    fault.acted_at = Timestamp::now();
     switch_on(environment, &mut fault)?;
     Ok(fault)
 }
@@ -514,7 +521,7 @@ fn lose_power_during_return(
     environment.client.listen(Duration::from_millis(pause_ms))?;
     environment.lab.power(victim, Power::Off)?;
     environment.client.listen(DARK)?;
-    fault.acted_at = Moment::now();
+    fault.acted_at = Timestamp::now();
     environment.lab.power(victim, Power::On)?;
     switch_on(environment, &mut fault)?;
     Ok(fault)
@@ -543,7 +550,7 @@ fn part(
     };
     set(environment, false)?;
     environment.client.listen(APART)?;
-    let own = environment.lab.cluster_as_seen_by(lender)?;
+    let own = environment.lab.cluster_view_of(lender)?;
     let taken = own.and_then(|state| crate::workload::serving_head(&state, &environment.pool));
     if taken.as_ref() == Some(lender) {
         let words = format!("{lender} took the pool without a confirmed power-off");
@@ -553,7 +560,7 @@ fn part(
     for victim in [head, lender] {
         reach_fence_devices(environment, victim, true)?;
     }
-    fault.acted_at = Moment::now();
+    fault.acted_at = Timestamp::now();
     switch_on(environment, &mut fault)?;
     Ok(fault)
 }
@@ -565,10 +572,10 @@ pub(super) fn switch_on(
     fault: &mut Fault,
 ) -> Result<(), DrillError> {
     for _ in 0..OPERATOR_ROUNDS {
-        let since = Moment::now();
+        let since = Timestamp::now();
         let answered = environment
             .client
-            .listen_until(OPERATOR, |seen| seen.all_answered_since(since))?;
+            .listen_until(OPERATOR, |seen| seen.all_responded_since(since))?;
         if switch_on_heads(environment, fault)? && answered {
             break;
         }
@@ -586,7 +593,7 @@ fn switch_on_heads(environment: &mut Environment, fault: &mut Fault) -> Result<b
         if environment.switch_on(head).is_ok() {
             let words = format!("; {head}, which is off, is switched on");
             fault.words.push_str(&words);
-            fault.acted_at = Moment::now();
+            fault.acted_at = Timestamp::now();
         }
     }
     Ok(off.is_empty())
@@ -601,7 +608,7 @@ mod tests {
     }
 
     #[test]
-    fn drills_of_legs_need_legs_and_some_a_witness() {
+    fn leg_drills_require_legs_and_some_a_witness() {
         let tank: PoolName = "tank".parse().expect("a name");
         let impossible = |appliance: &Appliance| {
             let drills = Drill::ALL.iter();
@@ -640,7 +647,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_is_reached_in_the_networks_that_are_meant() {
+    fn head_is_reached_in_the_selected_networks() {
         let appliance = appliance(include_str!(
             "../../../../examples/legs-two-heads-witness.toml"
         ));

@@ -2,7 +2,7 @@
 //! memory, of the pool's server alone.
 
 use cluster::process::{Invocation, run};
-use lab::Who;
+use lab::Node;
 use units::HeadName;
 
 use super::heads::server_pid;
@@ -17,7 +17,7 @@ pub fn exhaust(environment: &mut Environment, head: &HeadName) -> Result<Fault, 
         return exhaust_server(environment);
     };
     let fault = Fault::begin(format!("a process allocates all memory of {head}"));
-    let enter = environment.lab.enter(&Who::Head(head.clone()))?;
+    let enter = environment.lab.enter(&Node::Head(head.clone()))?;
     environment.exhausted = Some(Exhausted::begin(enter, group)?);
     Ok(fault)
 }

@@ -14,7 +14,7 @@ pub use file::with_profile;
 
 use std::time::Duration;
 
-use cluster::machine::Machine;
+use cluster::host::Host;
 use cluster::process::Invocation;
 use lab::Power;
 use rustix::process::{Pid, Signal, kill_process};
@@ -23,10 +23,10 @@ use units::{HeadName, NetworkName};
 use crate::environment::Environment;
 use crate::error::DrillError;
 use crate::fault::{Fault, Impossible};
-use drill_verdict::{Drill, Moment, SLOW_BMC_MS};
+use drill_verdict::{Drill, SLOW_BMC_MS, Timestamp};
 
 use self::clock::JUMP_S;
-use self::heads::{hand_over, machine_of, other_head, reach_fence_devices, server_pid, survivors};
+use self::heads::{hand_over, host_of, other_head, reach_fence_devices, server_pid, survivors};
 
 /// How long heads stay without power when all lost it.
 const DARK: Duration = Duration::from_secs(1);
@@ -56,7 +56,7 @@ pub fn possible(
         Drill::BmcSlow if appliance.heads.values().any(|head| !has_bmc(head)) => {
             not("not every head has a BMC")
         }
-        Drill::BmcDead if !appliance.heads.values().all(has_two_ways) => {
+        Drill::BmcDead if !appliance.heads.values().all(has_two_fence_paths) => {
             not("not every head has a BMC and outlets")
         }
         Drill::BothLegsGone if appliance.pools[pool].has_legs() => {
@@ -77,7 +77,7 @@ fn has_bmc(head: &appliance::Head) -> bool {
         .is_some_and(|fencing| fencing.bmc.is_some())
 }
 
-fn has_two_ways(head: &appliance::Head) -> bool {
+fn has_two_fence_paths(head: &appliance::Head) -> bool {
     let fencing = head.fencing.as_ref();
     has_bmc(head) && fencing.is_some_and(|fencing| !fencing.outlets.is_empty())
 }
@@ -117,7 +117,7 @@ pub fn strike(
             environment.lab.power(head, Power::Off)?;
             environment.client.listen(Duration::from_millis(dark_ms))?;
             environment.lab.power(head, Power::On)?;
-            fault.acted_at = Moment::now();
+            fault.acted_at = Timestamp::now();
             Ok(fault)
         }
         Drill::PassivePower => {
@@ -179,7 +179,7 @@ pub fn strike(
             for one in environment.lab.heads() {
                 environment.lab.power(&one, Power::On)?;
             }
-            fault.acted_at = Moment::now();
+            fault.acted_at = Timestamp::now();
             Ok(fault)
         }
         Drill::FileChanges => file::change(environment),
@@ -347,7 +347,7 @@ fn lose_head_and_fencing(
     if environment
         .client
         .seen
-        .all_answered_since(Moment(fault.at.0 + 1.0))
+        .all_responded_since(Timestamp(fault.at.0 + 1.0))
     {
         fault
             .complaints
@@ -355,7 +355,7 @@ fn lose_head_and_fencing(
     }
     let witnesses = survivors(environment, head);
     let alarm = Invocation::new("crm_mon", &["-1", "--output-as=xml", "--fence-history=3"]);
-    let output = machine_of(environment, &witnesses[0])?
+    let output = host_of(environment, &witnesses[0])?
         .run(&alarm)
         .map_err(lab::LabError::from)?;
     if !is_alarm(&output.text(), head) {
@@ -364,8 +364,8 @@ fn lose_head_and_fencing(
             .push("crm_mon does not show that the power-off fails".to_owned());
     }
     let confirm = Invocation::new("stonith_admin", &["--confirm", head.as_str()]);
-    fault.acted_at = Moment::now();
-    let output = machine_of(environment, &witnesses[0])?
+    fault.acted_at = Timestamp::now();
+    let output = host_of(environment, &witnesses[0])?
         .run(&confirm)
         .map_err(lab::LabError::from)?;
     if output.code != 0 {
@@ -399,7 +399,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_power_off_that_fails_is_an_alarm_and_one_that_worked_is_none() {
+    fn failed_power_off_raises_alarm_successful_one_does_not() {
         let head = "left".parse().expect("a name");
         for (line, expected) in [
             (
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_appliance_cannot_show_is_said() {
+    fn drill_unsupported_by_appliance_is_reported() {
         let text = include_str!("../../../../examples/pair.toml");
         let mut appliance = appliance::parse(text).expect("well formed").appliance;
         let pool: units::PoolName = "tank".parse().expect("a name");

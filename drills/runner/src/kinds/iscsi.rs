@@ -13,7 +13,7 @@ pub const KIND: Kind = Kind {
     files: carried!["clients/libiscsi.py", "clients/iscsi.py"],
     prepare,
     store: Store::Volume { export },
-    way,
+    client_address,
 };
 
 fn target(pool: &PoolName) -> String {
@@ -33,7 +33,7 @@ fn export(of: &Exported<'_>) -> Words {
     words(["target", "map", &target, &of.dataset(), "--lun", &lun])
 }
 
-fn way(of: &Exported<'_>, hosts: &[String]) -> String {
+fn client_address(of: &Exported<'_>, hosts: &[String]) -> String {
     let portals = joined(hosts, |host| format!("{host}:3260"));
     format!("{portals}/{}/{}", target(of.pool), of.number)
 }

@@ -38,7 +38,7 @@ pub struct Kind {
     /// The kind of dataset that such clients use.
     pub store: Store,
     /// The URI of an export that is reached at `hosts`.
-    pub way: fn(&Exported<'_>, hosts: &[String]) -> String,
+    pub client_address: fn(&Exported<'_>, hosts: &[String]) -> String,
 }
 
 /// The dataset that a kind of client uses.

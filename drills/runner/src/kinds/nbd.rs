@@ -8,7 +8,7 @@ pub const KIND: Kind = Kind {
     files: carried!["clients/nbd.py"],
     prepare: |_| Vec::new(),
     store: Store::Volume { export },
-    way,
+    client_address,
 };
 
 fn export(of: &Exported<'_>) -> Words {
@@ -23,6 +23,6 @@ fn export(of: &Exported<'_>) -> Words {
     ])
 }
 
-fn way(of: &Exported<'_>, hosts: &[String]) -> String {
+fn client_address(of: &Exported<'_>, hosts: &[String]) -> String {
     joined(hosts, |host| format!("nbd://{host}/{}", of.name))
 }

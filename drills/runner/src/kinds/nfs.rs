@@ -19,14 +19,14 @@ pub const KIND: Kind = Kind {
     ],
     prepare: |_| Vec::new(),
     store: Store::FileSystem { create },
-    way,
+    client_address,
 };
 
 fn create(of: &Exported<'_>) -> Words {
     words(["filesystem", "create", &of.dataset(), "--share", SHARE])
 }
 
-fn way(of: &Exported<'_>, hosts: &[String]) -> String {
+fn client_address(of: &Exported<'_>, hosts: &[String]) -> String {
     let dataset = of.dataset();
     joined(hosts, |host| {
         format!("nfs://{host}/{dataset}/file?bytes={FILE_BYTES}")

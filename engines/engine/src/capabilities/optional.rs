@@ -12,7 +12,7 @@ use crate::dataset::{Damage, DatasetError, DatasetErrorKind, DatasetRef, FileSys
 use crate::files::OpenFileSystem;
 use crate::keys::{KeyInfo, KeyMaterial, NewKey};
 use crate::pool::{
-    DeviceState, GoesOn, GroupSpec, PoolError, PoolErrorKind, PoolProperty, ScrubCommand,
+    DeviceState, GroupSpec, PoolError, PoolErrorKind, PoolProperty, Resumption, ScrubCommand,
     TrimCommand,
 };
 use crate::transfer::{
@@ -35,7 +35,7 @@ macro_rules! optional {
                 #[doc = concat!("Its [`", stringify!($capability), "`], if its engine has that capability.")]
                 pub fn $method(&self) -> Result<&dyn $capability, Unsupported> {
                     let capability = self.optional().$method;
-                    capability.ok_or_else(|| self.lacks(Capability::$capability))
+                    capability.ok_or_else(|| self.unsupported_error(Capability::$capability))
                 }
             )*
 
@@ -48,7 +48,7 @@ macro_rules! optional {
             }
 
             /// The error of a pool without `capability`.
-            pub fn lacks(&self, capability: Capability) -> Unsupported {
+            pub fn unsupported_error(&self, capability: Capability) -> Unsupported {
                 Unsupported {
                     pool: self.name().to_string(),
                     engine: self.engine_name(),
@@ -241,7 +241,7 @@ pub trait Upkeep {
     /// Discards free space on the devices.
     fn trim(&self, command: TrimCommand) -> Result<(), PoolError>;
 
-    /// Clears the errors of a device, or of all, and uses it again. A suspended pool is resumed by [`Self::go_on`]
+    /// Clears the errors of a device, or of all, and uses it again. A suspended pool is resumed by [`Self::resume_pool`]
     /// only.
     fn clear(&self, device: Option<&str>) -> Result<(), PoolError>;
 
@@ -254,11 +254,14 @@ pub trait Upkeep {
     ///
     /// # Errors
     ///
-    /// `MayLack`, unless `missing_are_not_newer`, if missing devices might hold acknowledged durable writes that the
+    /// `MayMissData`, unless `missing_are_not_newer`, if missing devices might hold acknowledged durable writes that the
     /// available ones do not; `SuspendedAgain` if a resumed pool was suspended again; `Suspended` or `FlushOwed` if
     /// there are too few devices for any of that; `Waits` if the devices do not respond in time.
-    fn go_on(&self, device: Option<&str>, missing_are_not_newer: bool)
-    -> Result<GoesOn, PoolError>;
+    fn resume_pool(
+        &self,
+        device: Option<&str>,
+        missing_are_not_newer: bool,
+    ) -> Result<Resumption, PoolError>;
 }
 
 /// The history of a pool, which is stored in it.

@@ -94,7 +94,7 @@ pub enum DatasetErrorKind {
     SnapshotTwice,
     /// A dataset cannot be moved below itself, nor below a volume.
     #[error("it cannot be there: below itself, or below a volume")]
-    PlaceUnsuitable,
+    LocationUnsuitable,
     /// A dataset that inherits its key must stay below the dataset with the key.
     #[error(
         "it shares the key of the dataset above it, and has to stay below that: give it a key of \

@@ -221,7 +221,7 @@ mod tests {
     use super::adjusted;
 
     #[test]
-    fn a_reservation_follows_the_size_unless_it_was_chosen() {
+    fn reservation_follows_volume_size_unless_set_explicitly() {
         assert_eq!(adjusted(10, 10, 20), Some(20));
         assert_eq!(adjusted(10, 10, 5), Some(5));
         assert_eq!(adjusted(0, 10, 20), None, "sparse");

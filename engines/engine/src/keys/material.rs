@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn hex_digits_and_raw_bytes_are_the_same_key_and_a_line_break_does_not_matter() {
+    fn hex_and_raw_keys_are_equal_and_newline_is_ignored() {
         let raw: Vec<u8> = (0..32).collect();
         let digits: String = raw.iter().map(|byte| format!("{byte:02X}")).collect();
         let expected = key(&raw, KeyFormat::Raw).expect("raw");
@@ -236,7 +236,7 @@ mod tests {
 
     /// Computed by Python's hashlib.pbkdf2_hmac("sha1", b"correct horse", salt, 100000, 32).
     #[test]
-    fn a_passphrase_becomes_the_key_that_others_compute() {
+    fn passphrase_derives_the_same_key_as_python_pbkdf2() {
         let made = material(b"correct horse\n").wrapping_key(
             KeyFormat::Passphrase,
             0x0807_0605_0403_0201,
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_kernel_zfs_refuses_is_refused() {
+    fn invalid_keys_of_kernel_zfs_are_refused() {
         let refused = |text: &[u8]| key(text, KeyFormat::Passphrase).expect_err("refused");
         assert_eq!(
             refused(b"seven77\n"),
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_never_printed() {
+    fn key_is_never_printed() {
         let secret = material(b"correct horse battery");
         let made = secret.wrapping_key(KeyFormat::Passphrase, 1, ITERATIONS_MIN);
         let text = format!("{secret:?} {made:?}");

@@ -149,7 +149,7 @@ pub enum PoolErrorKind {
         "acknowledged writes may be missing from the available devices of the pool: only {} may hold them",
         .0.missing_paths()
     )]
-    MayLack(Box<Doubt>),
+    MayMissData(Box<Doubt>),
     /// Earlier requests to its devices are still pending.
     #[error(
         "earlier requests to its devices are still pending: the pool resumes by itself when they \
@@ -268,7 +268,7 @@ impl PoolErrorKind {
     pub fn against(legs: &Legs, options: &ImportOptions) -> Option<Self> {
         match legs.judge(&options.evidence()) {
             Verdict::Refuse(doubt) => Some(Self::MayBeStale(Box::new(doubt))),
-            Verdict::AskRecord(number) => Some(Self::HasRecord(number)),
+            Verdict::NeedsRecord(number) => Some(Self::HasRecord(number)),
             Verdict::Import(_) | Verdict::Wait => None,
         }
     }

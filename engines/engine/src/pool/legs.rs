@@ -101,7 +101,7 @@ pub struct Record {
 /// An administrator's confirmation for one state of one pool. An import changes that state, so a confirmation is valid
 /// once.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Word {
+pub struct Confirmation {
     /// The pool.
     pub pool_guid: u64,
     /// The newest transaction group that was present.
@@ -116,13 +116,13 @@ pub struct Word {
     pub forgets_record: bool,
 }
 
-impl Word {
+impl Confirmation {
     /// Whether it is about this state of this pool.
-    fn is_about(&self, legs: &Legs) -> bool {
+    fn applies_to(&self, legs: &Legs) -> bool {
         self.pool_guid == legs.pool_guid && self.newest_txg == legs.newest_txg
     }
 
-    fn dispels(&self, doubt: &Doubt) -> bool {
+    fn resolves(&self, doubt: &Doubt) -> bool {
         let missing = doubt.missing.iter().map(|leg| leg.guid);
         self.pool_guid == doubt.pool_guid
             && self.newest_txg == doubt.newest_txg
@@ -145,8 +145,8 @@ pub struct Doubt {
 
 impl Doubt {
     /// Returns the confirmation that would override it.
-    pub fn word(&self) -> Word {
-        Word {
+    pub fn word(&self) -> Confirmation {
+        Confirmation {
             pool_guid: self.pool_guid,
             newest_txg: self.newest_txg,
             missing: self.missing.iter().map(|leg| leg.guid).collect(),
@@ -171,7 +171,7 @@ pub enum Basis {
     /// By an external record.
     Record,
     /// By an administrator's confirmation, which is consumed.
-    Word,
+    Confirmation,
 }
 
 /// The decision about a pool.
@@ -184,7 +184,7 @@ pub enum Verdict {
     /// Leave it alone.
     Refuse(Doubt),
     /// Do not open it: it has a leg record of this number, which was not queried.
-    AskRecord(u64),
+    NeedsRecord(u64),
 }
 
 /// Evidence in addition to the labels.
@@ -193,7 +193,7 @@ pub struct Evidence<'a> {
     /// An external record. It overrides the labels.
     pub record: Option<&'a Record>,
     /// An administrator's confirmation.
-    pub word: Option<&'a Word>,
+    pub word: Option<&'a Confirmation>,
     /// Whether the time-out for late devices has passed.
     pub has_waited: bool,
 }
@@ -206,10 +206,10 @@ impl Legs {
 
     /// Decides whether the pool may be opened with the devices that are present.
     pub fn judge(&self, evidence: &Evidence<'_>) -> Verdict {
-        let forgets = |word: &Word| word.forgets_record && word.is_about(self);
+        let forgets = |word: &Confirmation| word.forgets_record && word.applies_to(self);
         if let (None, Some(number)) = (evidence.record, self.record) {
             if !evidence.word.is_some_and(forgets) {
-                return Verdict::AskRecord(number);
+                return Verdict::NeedsRecord(number);
             }
         }
         let (doubt, basis) = match evidence.record {
@@ -217,8 +217,8 @@ impl Legs {
             None => (self.doubt(), Basis::Labels),
         };
         match doubt {
-            Some(doubt) if evidence.word.is_some_and(|word| word.dispels(&doubt)) => {
-                Verdict::Import(Basis::Word)
+            Some(doubt) if evidence.word.is_some_and(|word| word.resolves(&doubt)) => {
+                Verdict::Import(Basis::Confirmation)
             }
             Some(doubt) if evidence.has_waited => Verdict::Refuse(doubt),
             Some(_) => Verdict::Wait,
@@ -270,8 +270,8 @@ impl Legs {
     }
 
     /// Returns whether `word` permits the loss of the newest transaction groups of this state.
-    pub fn may_lose_newest(&self, word: &Word) -> bool {
-        word.may_lose_newest && word.is_about(self)
+    pub fn may_lose_newest(&self, word: &Confirmation) -> bool {
+        word.may_lose_newest && word.applies_to(self)
     }
 
     /// By the labels alone.
@@ -377,13 +377,13 @@ mod tests {
                 assert_eq!(basis, Basis::Labels);
                 None
             }
-            Verdict::Wait | Verdict::AskRecord(_) => panic!("it has waited, and has no record"),
+            Verdict::Wait | Verdict::NeedsRecord(_) => panic!("it has waited, and has no record"),
             Verdict::Refuse(doubt) => Some(doubt.missing.iter().map(|leg| leg.guid).collect()),
         }
     }
 
     #[test]
-    fn a_pool_is_refused_where_what_is_present_may_have_fallen_behind() {
+    fn import_is_refused_if_present_legs_may_be_stale() {
         for (groups, expected) in [
             // No device is missing, or the missing ones are known to have failed.
             (&["1:pp"][..], None),
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn late_devices_have_their_time() {
+    fn import_waits_for_late_devices() {
         let patient = Evidence::default();
         assert_eq!(legs(&["1:pm"]).judge(&patient), Verdict::Wait);
         let good = Verdict::Import(Basis::Labels);
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_serves_for_the_state_that_it_was_said_of() {
+    fn confirmation_is_valid_for_its_pool_state_only() {
         let said = match legs(&["1:pm"]).judge(&WAITED) {
             Verdict::Refuse(doubt) => doubt.word(),
             other => panic!("{other:?}"),
@@ -454,7 +454,10 @@ mod tests {
                 ..WAITED
             })
         };
-        assert_eq!(with_word(&legs(&["1:pm"])), Verdict::Import(Basis::Word));
+        assert_eq!(
+            with_word(&legs(&["1:pm"])),
+            Verdict::Import(Basis::Confirmation)
+        );
         let mut later = legs(&["1:pm"]);
         later.newest_txg += 1;
         let mut other = legs(&["1:pm"]);
@@ -470,12 +473,12 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_with_a_record_is_opened_by_it_or_by_a_word_about_this_state() {
+    fn import_needs_the_record_or_a_confirmation_of_this_state() {
         // Its labels leave no doubt.
         let mut whole = legs(&["1:pp"]);
         whole.record = Some(77);
-        assert_eq!(whole.judge(&WAITED), Verdict::AskRecord(77));
-        assert_eq!(whole.judge(&Evidence::default()), Verdict::AskRecord(77));
+        assert_eq!(whole.judge(&WAITED), Verdict::NeedsRecord(77));
+        assert_eq!(whole.judge(&Evidence::default()), Verdict::NeedsRecord(77));
         let record = Record {
             number: 77,
             current: BTreeSet::from([100, 101]),
@@ -485,14 +488,14 @@ mod tests {
             ..WAITED
         };
         assert_eq!(whole.judge(&by_record), Verdict::Import(Basis::Record));
-        let word = |newest_txg, forgets_record| Word {
+        let word = |newest_txg, forgets_record| Confirmation {
             pool_guid: whole.pool_guid,
             newest_txg,
             missing: BTreeSet::new(),
             may_lose_newest: false,
             forgets_record,
         };
-        let judged = |legs: &Legs, word: &Word| {
+        let judged = |legs: &Legs, word: &Confirmation| {
             legs.judge(&Evidence {
                 word: Some(word),
                 ..WAITED
@@ -504,7 +507,7 @@ mod tests {
             word(whole.newest_txg + 1, true),
             word(whole.newest_txg, false),
         ] {
-            assert_eq!(judged(&whole, &other), Verdict::AskRecord(77));
+            assert_eq!(judged(&whole, &other), Verdict::NeedsRecord(77));
         }
         // The record has no entry for the missing device.
         let mut half = legs(&["1:pm"]);
@@ -513,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_kept_elsewhere_overrules_labels() {
+    fn record_of_members_overrides_labels() {
         let judged = |groups: &[&str], current: &[u64]| {
             let record = Record {
                 number: 0,

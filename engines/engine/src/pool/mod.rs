@@ -2,21 +2,21 @@
 
 mod copies;
 mod error;
-mod go_on;
 pub mod legs;
 mod ownership;
 mod previous_owner;
+mod resume_pool;
 mod spec;
 mod status;
 
 pub use copies::{Conflict, FoundDevice, LeftOut};
 pub use error::{PoolError, PoolErrorKind};
-pub use go_on::{Anew, GoesOn};
 pub use ownership::{
     Candidate, CandidateDevice, CandidateDevices, CandidateState, Claims, DiscoverError,
     ImportOptions, Previous, SafeToOwn,
 };
 pub use previous_owner::PreviousOwner;
+pub use resume_pool::{Restart, Resumption};
 pub use spec::{
     GroupKind, GroupRole, GroupSpec, PoolProperty, PoolSpec, ScrubCommand, TrimCommand,
 };

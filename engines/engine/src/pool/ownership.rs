@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use units::{HostId, PoolName};
 
 use super::copies::{Conflict, LeftOut};
-use super::legs::{Evidence, Legs, Record, Word};
+use super::legs::{Confirmation, Evidence, Legs, Record};
 use crate::Opaque;
 
 /// A pool that could be opened.
@@ -97,11 +97,11 @@ pub struct DiscoverError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Previous {
     /// None: no host is known to be stopped.
-    Nobody,
+    NoHost,
     /// This host's, which is proven to have stopped.
     Host(HostId),
     /// All hosts, by an administrator's confirmation.
-    Everybody,
+    AllHosts,
 }
 
 /// Locks of devices, held until it is dropped.
@@ -115,7 +115,7 @@ pub struct SafeToOwn {
     _locks: Option<Locks>,
     previous: Previous,
     may_skip_watch: bool,
-    is_by_silence: bool,
+    needs_activity_check: bool,
 }
 
 impl std::fmt::Debug for SafeToOwn {
@@ -151,7 +151,7 @@ impl SafeToOwn {
     /// with `multihost=on` is still checked for heartbeats of another host before it is opened.
     pub fn operator_confirms(candidate: &Candidate) -> Self {
         Self {
-            previous: Previous::Everybody,
+            previous: Previous::AllHosts,
             ..Self::of(candidate)
         }
     }
@@ -169,7 +169,7 @@ impl SafeToOwn {
     pub fn host_is_stopped(candidate: &Candidate) -> Self {
         let number = candidate.host_id.and_then(std::num::NonZeroU32::new);
         Self {
-            previous: number.map_or(Previous::Nobody, |number| Previous::Host(HostId(number))),
+            previous: number.map_or(Previous::NoHost, |number| Previous::Host(HostId(number))),
             ..Self::of(candidate)
         }
     }
@@ -186,7 +186,7 @@ impl SafeToOwn {
     /// owner, and fails if there are any.
     pub fn watched(candidate: &Candidate) -> Option<Self> {
         candidate.is_watched.then(|| Self {
-            is_by_silence: true,
+            needs_activity_check: true,
             ..Self::of(candidate)
         })
     }
@@ -207,17 +207,17 @@ impl SafeToOwn {
     }
 
     /// Returns whether the import itself must determine that there are no heartbeats.
-    pub const fn is_by_silence(&self) -> bool {
-        self.is_by_silence
+    pub const fn needs_activity_check(&self) -> bool {
+        self.needs_activity_check
     }
 
     fn of(candidate: &Candidate) -> Self {
         Self {
             pool_guid: candidate.guid,
             _locks: None,
-            previous: Previous::Nobody,
+            previous: Previous::NoHost,
             may_skip_watch: false,
-            is_by_silence: false,
+            needs_activity_check: false,
         }
     }
 }
@@ -248,7 +248,7 @@ pub struct ImportOptions {
     /// The devices that hold all data, by a record outside the pool.
     pub record: Option<Record>,
     /// An administrator's confirmation about missing devices.
-    pub word: Option<Word>,
+    pub word: Option<Confirmation>,
 }
 
 impl ImportOptions {

@@ -39,7 +39,7 @@ pub fn the_tree(bench: &mut Bench<'_>) {
     bench.done("snapshot", taken);
     bench.list("all");
     let count = bench.pool().volume_count();
-    bench.tell("volumes", count);
+    bench.log_result("volumes", count);
     for (at, depth) in [
         ("/c/v", Depth::One),
         ("/c", Depth::One),
@@ -127,8 +127,8 @@ const TRIED: [(&str, &str); 17] = [
     ("quota", "many"),
 ];
 
-pub fn properties_and_where_they_come_from(bench: &mut Bench<'_>) {
-    let name = |rest: &str| format!("properties_and_where_they_come_from{rest}");
+pub fn properties_and_their_sources(bench: &mut Bench<'_>) {
+    let name = |rest: &str| format!("properties_and_their_sources{rest}");
     let (dir, v) = (name(""), name("/v"));
     let made = bench.pool().create_volume(&sparse(&v));
     bench.done("a volume", made);
@@ -189,7 +189,7 @@ pub fn properties_and_where_they_come_from(bench: &mut Bench<'_>) {
     let set = bench.pool().set_dataset_properties(any(&v), &two);
     bench.done("one of two is wrong", set);
     let all = bench.pool().user_properties("user:");
-    bench.tell("all of the users", all);
+    bench.log_result("all of the users", all);
 }
 
 fn edits(bench: &mut Bench<'_>, dir: &str, v: &str) {
@@ -233,9 +233,9 @@ fn edits(bench: &mut Bench<'_>, dir: &str, v: &str) {
         bench.done(&format!("edit: {what}"), edited);
     }
     let own = bench.pool().own_user_properties(any(v), "user:");
-    bench.tell("own", own);
+    bench.log_result("own", own);
     let own = bench.pool().own_user_properties(any(&none), "user:");
-    bench.tell("own of none", own);
+    bench.log_result("own of none", own);
 }
 
 fn show(bench: &mut Bench<'_>, of: &str) {
@@ -254,7 +254,7 @@ fn show(bench: &mut Bench<'_>, of: &str) {
         "user:above",
     ];
     let Ok(all) = bench.pool().dataset_properties(any(of)) else {
-        return bench.say("properties", "none");
+        return bench.log_line("properties", "none");
     };
     for name in SHOWN {
         let text = match all.get(name) {
@@ -267,7 +267,7 @@ fn show(bench: &mut Bench<'_>, of: &str) {
                 format!("{} {source}", found.value)
             }
         };
-        bench.say(&format!("property {name}"), &text);
+        bench.log_line(&format!("property {name}"), &text);
     }
 }
 
@@ -299,7 +299,7 @@ pub fn snapshots_and_clones(bench: &mut Bench<'_>) {
     let own = bench
         .pool()
         .own_user_properties(any(&name("/a@marked")), "");
-    bench.tell("its mark", own);
+    bench.log_result("its mark", own);
     bench.fill(&name("/a"), 2);
     for at in ["/a", "/a@1", "/a@marked", "/b@1"] {
         bench.sum(&name(at));
@@ -382,7 +382,7 @@ pub fn promotions(bench: &mut Bench<'_>) {
                 .map(|mark| mark.name.clone())
                 .collect::<Vec<_>>()
         });
-        bench.tell(&format!("bookmarks of {of}"), marks);
+        bench.log_result(&format!("bookmarks of {of}"), marks);
     }
     let promoted = has(bench.pool().promotion()).promote(&v("/other"));
     bench.done("promote the other", promoted);
@@ -394,8 +394,8 @@ pub fn promotions(bench: &mut Bench<'_>) {
     }
 }
 
-pub fn taking_back(bench: &mut Bench<'_>) {
-    let name = |rest: &str| format!("taking_back{rest}");
+pub fn rollbacks(bench: &mut Bench<'_>) {
+    let name = |rest: &str| format!("rollbacks{rest}");
     let s = |rest: &str| snapshot(&name(rest));
     let made = bench.pool().create_volume(&sparse(&name("/a")));
     bench.done("create", made);
@@ -435,9 +435,9 @@ pub fn taking_back(bench: &mut Bench<'_>) {
             bench.done("paused, back to none", missing);
             let back = paused.rollback(&s("/a@1"));
             bench.done("paused, back", back);
-            bench.say("size", &paused.size().to_string());
+            bench.log_line("size", &paused.size().to_string());
         }
-        Err(error) => bench.say("pause", &error.to_string()),
+        Err(error) => bench.log_line("pause", &error.to_string()),
     }
     opened.close();
     bench.sum(&name("/a"));
@@ -477,7 +477,7 @@ pub fn open_volumes(bench: &mut Bench<'_>) {
     let renamed = bench.pool().rename(&v("/a"), &v("/moved"));
     bench.done("rename while open", renamed);
     let written = opened.write(8 * MIB - 512, &[1; 1024], WaitMode::MayBlock);
-    bench.say(
+    bench.log_line(
         "write beyond the end",
         &format!("{:?}", written.map_err(|error| error.kind)),
     );
@@ -485,10 +485,10 @@ pub fn open_volumes(bench: &mut Bench<'_>) {
     bench.done("resize", resized);
     let resized = opened.resize(16 * MIB + 512);
     bench.done("resize to part of a block", resized);
-    bench.say("size", &opened.geometry().size.to_string());
+    bench.log_line("size", &opened.geometry().size.to_string());
     opened.close();
     let written = opened.write(0, &[1; 512], WaitMode::MayBlock);
-    bench.say(
+    bench.log_line(
         "write after its end",
         &format!("{:?}", written.map_err(|error| error.kind)),
     );
@@ -500,13 +500,13 @@ pub fn open_volumes(bench: &mut Bench<'_>) {
     let dir = bench.pool().open_volume(&v("/dir"), Default::default());
     bench.done("open a file system", dir);
     let waits = has(bench.pool().logs()).unreplayed_volumes();
-    bench.tell("logs that wait", waits);
+    bench.log_result("logs that wait", waits);
     for at in ["/moved", "/none"] {
         let waits = has(bench.pool().logs()).is_unreplayed(&v(at));
-        bench.tell(&format!("whether that of {at} is pending"), waits);
+        bench.log_result(&format!("whether that of {at} is pending"), waits);
         let replayed = has(bench.pool().logs()).replay(&v(at));
-        bench.tell(&format!("replay {at}"), replayed);
+        bench.log_result(&format!("replay {at}"), replayed);
         let discarded = has(bench.pool().logs()).discard_log(&v(at));
-        bench.tell(&format!("discard {at}"), discarded);
+        bench.log_result(&format!("discard {at}"), discarded);
     }
 }

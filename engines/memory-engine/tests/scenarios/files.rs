@@ -26,7 +26,7 @@ fn look(bench: &mut Bench<'_>, step: &str, name: &str) {
     });
     names.sort();
     let owner = (root.uid, root.gid, root.mode);
-    bench.say(step, &format!("{listed:?} {names:?} {owner:?}"));
+    bench.log_line(step, &format!("{listed:?} {names:?} {owner:?}"));
 }
 
 fn add(bench: &Bench<'_>, name: &str, file: &str) {
@@ -95,13 +95,13 @@ pub fn file_systems(bench: &mut Bench<'_>) {
         "casesensitivity",
         "normalization",
     ] {
-        bench.say(property, &format!("{:?}", found.get(property)));
+        bench.log_line(property, &format!("{:?}", found.get(property)));
     }
     let set = [("sharenfs".to_owned(), Value::from("ro=192.0.2.7"))];
     let done = bench.pool().set_dataset_properties(any(&name("/a")), &set);
     bench.done("share above", done);
     let found = bench.pool().dataset_properties(any(&name("/a/ann")));
-    bench.say(
+    bench.log_line(
         "inherited",
         &format!("{:?}", found.expect("properties").get("sharenfs")),
     );
@@ -110,7 +110,7 @@ pub fn file_systems(bench: &mut Bench<'_>) {
         .user_properties("sharenfs")
         .expect("properties");
     shares.retain(|of, _| of.starts_with(&name("")));
-    bench.say("shares", &format!("{shares:?}"));
+    bench.log_line("shares", &format!("{shares:?}"));
 
     add(bench, &name("/a"), "before");
     let taken = bench.pool().snapshot(&[snapshot(&name("/a@s"))]);

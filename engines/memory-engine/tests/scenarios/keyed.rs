@@ -33,7 +33,7 @@ fn list(bench: &mut Bench<'_>, step: &str) {
     if let Ok(all) = all.as_mut() {
         all.sort();
     }
-    bench.tell(step, all);
+    bench.log_result(step, all);
 }
 
 pub fn keys(bench: &mut Bench<'_>) {
@@ -67,7 +67,7 @@ pub fn keys(bench: &mut Bench<'_>) {
     for of in ["/plain", "/none", "/p/v"] {
         let info = has(bench.pool().keys()).key_info(any(&name(of)));
         let info = info.map(|info| shown(&info));
-        bench.tell(&format!("key of {of}"), info);
+        bench.log_result(&format!("key of {of}"), info);
     }
     for (of, byte) in [
         ("/p", 1),

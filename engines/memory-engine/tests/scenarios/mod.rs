@@ -27,7 +27,7 @@ pub const MIB: u64 = 1 << 20;
 
 /// The results, one line for each step.
 #[derive(Default)]
-pub struct Told {
+pub struct Transcript {
     pub lines: Vec<String>,
 }
 
@@ -35,8 +35,8 @@ pub struct Told {
 pub struct Bench<'a> {
     pub engine: &'a dyn Engine,
     pub pool: Option<Box<dyn Pool>>,
-    pub folder: PathBuf,
-    pub told: Told,
+    pub dir: PathBuf,
+    pub told: Transcript,
 }
 
 /// The kind of an error, which callers match on.
@@ -107,7 +107,7 @@ pub fn sparse(name: &str) -> VolumeSpec {
 }
 
 /// OpenZFS stores a partial receive in a dataset of its own.
-fn is_told(info: &&DatasetInfo) -> bool {
+fn is_logged(info: &&DatasetInfo) -> bool {
     !info.name.contains('%')
 }
 
@@ -152,16 +152,16 @@ impl Bench<'_> {
 
     /// The path of a disk.
     pub fn disk(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
+        self.dir.join(name)
     }
 
     /// Logs the result of `step`.
-    pub fn tell<T: Debug, E: Kind>(&mut self, step: &str, answer: Result<T, E>) -> Option<T> {
+    pub fn log_result<T: Debug, E: Kind>(&mut self, step: &str, answer: Result<T, E>) -> Option<T> {
         let text = match &answer {
             Ok(value) => format!("{value:?}"),
             Err(error) => format!("refused: {}", error.kind()),
         };
-        self.say(step, &text);
+        self.log_line(step, &text);
         answer.ok()
     }
 
@@ -171,11 +171,11 @@ impl Bench<'_> {
             Ok(_) => "done".to_owned(),
             Err(error) => format!("refused: {}", error.kind()),
         };
-        self.say(step, &text);
+        self.log_line(step, &text);
         answer.ok()
     }
 
-    pub fn say(&mut self, step: &str, text: &str) {
+    pub fn log_line(&mut self, step: &str, text: &str) {
         self.told.lines.push(format!("{step}: {text}"));
     }
 
@@ -185,12 +185,12 @@ impl Bench<'_> {
         let all = self.pool().datasets(any(&root), Snapshots::Include);
         let all = all.map(|all| {
             all.iter()
-                .filter(is_told)
+                .filter(is_logged)
                 .map(shown)
                 .collect::<Vec<String>>()
         });
         let lines = self.done(step, all).unwrap_or_default();
-        lines.iter().for_each(|line| self.say(step, line));
+        lines.iter().for_each(|line| self.log_line(step, line));
     }
 
     /// Writes a byte all over the first half of a volume.
@@ -243,6 +243,6 @@ impl Bench<'_> {
             }
         }
         opened.close();
-        self.say(&format!("contents of {name}"), &format!("{size} {sum:x}"));
+        self.log_line(&format!("contents of {name}"), &format!("{size} {sum:x}"));
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use engine::pool::legs::{Record, Word};
+use engine::pool::legs::{Confirmation, Record};
 use engine::pool::{
     Candidate, GroupKind, GroupRole, GroupSpec, ImportOptions, PoolSpec, SafeToOwn, ScanState,
     ScrubCommand,
@@ -48,15 +48,15 @@ fn show(bench: &mut Bench<'_>, step: &str) {
         devices.extend(status.devices.iter().map(device));
         (status.state, status.suspended)
     });
-    bench.tell(step, status);
+    bench.log_result(step, status);
     if !devices.is_empty() {
-        bench.say(OF_DEVICES, &format!("{devices:?}"));
+        bench.log_line(OF_DEVICES, &format!("{devices:?}"));
     }
     let health = bench
         .pool()
         .health()
         .map(|health| (health.state, health.suspended));
-    bench.say("health", &format!("{health:?}"));
+    bench.log_line("health", &format!("{health:?}"));
 }
 
 fn text(path: &Path) -> String {
@@ -78,7 +78,7 @@ pub fn devices(bench: &mut Bench<'_>) {
     show(bench, "one is off");
     for (step, device) in [("a", &a), ("a again", &a), ("none", &none)] {
         let on = has(bench.pool().devices()).online(&text(device), false);
-        bench.tell(&format!("online {step}"), on);
+        bench.log_result(&format!("online {step}"), on);
         settle(bench);
     }
     let fault = has(bench.pool().devices()).fault(&text(&b));
@@ -212,7 +212,7 @@ fn properties(bench: &mut Bench<'_>) {
     ] {
         let found = all.iter().find(|one| one.name == wanted);
         let found = found.map(|one| (one.value.clone(), one.is_set));
-        bench.say(&format!("property {wanted}"), &format!("{found:?}"));
+        bench.log_line(&format!("property {wanted}"), &format!("{found:?}"));
     }
     let upgraded = has(bench.pool().pool_properties()).upgrade();
     bench.done("upgrade", upgraded);
@@ -221,7 +221,7 @@ fn properties(bench: &mut Bench<'_>) {
     bench.pool().sync().expect("on disk");
     let tail = has(bench.pool().history()).history_tail(1 << 16);
     let tail = tail.map(|tail| tail.windows(16).any(|part| part == b"a record of mine"));
-    bench.tell("its record", tail);
+    bench.log_result("its record", tail);
 }
 
 pub fn scrubs(bench: &mut Bench<'_>) {
@@ -238,20 +238,20 @@ pub fn scrubs(bench: &mut Bench<'_>) {
         .pool()
         .status()
         .map(|status| status.scan.map(|scan| (scan.kind, scan.state, scan.errors)));
-    bench.tell("the scan", scan);
+    bench.log_result("the scan", scan);
     let damage = has(bench.pool().upkeep()).damage();
-    bench.tell("damage", damage);
-    let on = has(bench.pool().upkeep()).go_on(None, false);
+    bench.log_result("damage", damage);
+    let on = has(bench.pool().upkeep()).resume_pool(None, false);
     let on = on.map(|on| format!("{on:?}"));
-    bench.tell("a pool that resumes", on);
-    let none = has(bench.pool().upkeep()).go_on(Some("/none"), false);
+    bench.log_result("a pool that resumes", on);
+    let none = has(bench.pool().upkeep()).resume_pool(Some("/none"), false);
     bench.done("clear none", none);
 }
 
 fn candidate(bench: &Bench<'_>, name: &str) -> Option<Candidate> {
     let found = bench
         .engine
-        .discover(std::slice::from_ref(&bench.folder))
+        .discover(std::slice::from_ref(&bench.dir))
         .expect("searched");
     found.into_iter().find(|one| one.name == name)
 }
@@ -268,14 +268,14 @@ fn spec(bench: &Bench<'_>, name: &str, disks: &[&str], overwrite: bool) -> PoolS
 fn create(bench: &mut Bench<'_>, step: &str, spec: &PoolSpec) -> bool {
     match bench.engine.create(spec) {
         Ok(pool) => {
-            bench.say(step, "created");
+            bench.log_line(step, "created");
             pool.destroy()
                 .map_err(|(_, error)| error)
                 .expect("destroyed");
             true
         }
         Err(error) => {
-            bench.say(step, &format!("refused: {}", error.kind()));
+            bench.log_line(step, &format!("refused: {}", error.kind()));
             false
         }
     }
@@ -312,10 +312,10 @@ pub fn owners(bench: &mut Bench<'_>) {
     let pool = bench.pool.take().expect("open");
     let pool = match pool.export() {
         Err((pool, error)) => {
-            bench.say("export while a volume is open", &error.kind());
+            bench.log_line("export while a volume is open", &error.kind());
             pool
         }
-        Ok(()) => return bench.say("export while a volume is open", "done"),
+        Ok(()) => return bench.log_line("export while a volume is open", "done"),
     };
     opened.close();
     drop(opened);
@@ -332,12 +332,12 @@ fn found(bench: &mut Bench<'_>, name: &str) {
     let shown = found
         .as_ref()
         .map(|one| (one.state, one.host_id, one.is_watched, &one.note));
-    bench.say("found", &format!("{shown:?}"));
+    bench.log_line("found", &format!("{shown:?}"));
     let devices = found.iter().flat_map(|one| &one.devices.all);
     let present: Vec<bool> = devices.map(|device| device.present).collect();
     let groups_missing = found.map(|one| one.devices.legs.groups_missing);
     if !present.is_empty() {
-        bench.say(OF_DEVICES, &format!("{present:?} {groups_missing:?}"));
+        bench.log_line(OF_DEVICES, &format!("{present:?} {groups_missing:?}"));
     }
 }
 
@@ -351,27 +351,27 @@ fn imported(bench: &mut Bench<'_>, name: &str) {
     match bench.engine.claim(&found, proof, &renamed) {
         Ok(claimed) => {
             let seen = format!("{} {:?}", claimed.is_certain(), claimed.note());
-            bench.say("claimed", &seen);
+            bench.log_line("claimed", &seen);
             match claimed.open() {
                 Ok(pool) => bench.pool = Some(pool),
-                Err(error) => return bench.say("open", &error.kind()),
+                Err(error) => return bench.log_line("open", &error.kind()),
             }
         }
-        Err(error) => return bench.say("claim", &error.kind()),
+        Err(error) => return bench.log_line("claim", &error.kind()),
     }
-    bench.say("its name", &bench.pool().name().to_string());
+    bench.log_line("its name", &bench.pool().name().to_string());
     bench.list("renamed");
     let stale = SafeToOwn::exported(&found).expect("as it was found");
     let again = bench
         .engine
         .import(&found, stale, &ImportOptions::default());
-    bench.say(
+    bench.log_line(
         "import an open pool",
         if again.is_ok() { "done" } else { "refused" },
     );
     // The new owner is visible to other hosts.
     let now = candidate(bench, "renamed").expect("found");
-    bench.say(
+    bench.log_line(
         "now",
         &format!("{:?} {}", now.state, SafeToOwn::exported(&now).is_none()),
     );
@@ -395,7 +395,7 @@ fn imported(bench: &mut Bench<'_>, name: &str) {
 
 fn found_none(bench: &mut Bench<'_>) {
     let none = candidate(bench, "renamed").is_none();
-    bench.say("it is gone", &none.to_string());
+    bench.log_line("it is gone", &none.to_string());
 }
 
 /// A pool of legs is opened with its record, or with a confirmation that removes the record.
@@ -427,7 +427,7 @@ pub fn records(bench: &mut Bench<'_>) {
         import_and_export(bench, step, &options);
     }
     let legs = candidate(bench, "records").expect("found").devices.legs;
-    let word = |newest_txg| Word {
+    let word = |newest_txg| Confirmation {
         pool_guid: legs.pool_guid,
         newest_txg,
         missing: Default::default(),
@@ -452,15 +452,15 @@ pub fn records(bench: &mut Bench<'_>) {
 
 fn import_and_export(bench: &mut Bench<'_>, step: &str, options: &ImportOptions) {
     let found = candidate(bench, "records").expect("found");
-    bench.say("its record", &format!("{:?}", found.devices.legs.record));
+    bench.log_line("its record", &format!("{:?}", found.devices.legs.record));
     let proof = SafeToOwn::exported(&found).expect("exported");
     match bench.engine.import(&found, proof, options) {
         Ok(pool) => {
-            bench.say(step, "opened");
+            bench.log_line(step, "opened");
             let exported = pool.export().map_err(|(_, error)| error);
             bench.done("export", exported);
         }
-        Err(error) => bench.say(step, &error.kind()),
+        Err(error) => bench.log_line(step, &error.kind()),
     }
 }
 
@@ -483,7 +483,7 @@ pub fn room(bench: &mut Bench<'_>) {
         .dataset((&volume(&at("reserved"))).into())
         .expect("there");
     let before = info.space.by_reservation.get();
-    bench.say(
+    bench.log_line(
         "written space is no longer reserved",
         &(before < 96 * MIB).to_string(),
     );
@@ -508,7 +508,7 @@ pub fn room(bench: &mut Bench<'_>) {
             break;
         }
     }
-    bench.say("too much", &format!("{refused:?}"));
+    bench.log_line("too much", &format!("{refused:?}"));
     opened.close();
     bench.pool().sync().expect("on disk");
     bench.fill(&at("reserved"), 2);

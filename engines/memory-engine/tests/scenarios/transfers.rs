@@ -33,7 +33,7 @@ fn receive(bench: &mut Bench<'_>, step: &str, spec: &ReceiveSpec, mut stream: &[
     };
     let received = has(bench.pool().receiving()).receive(spec, &initial, &mut stream);
     let received = received.map(|received| received.snapshots);
-    bench.tell(&format!("receive: {step}"), received);
+    bench.log_result(&format!("receive: {step}"), received);
 }
 
 fn changes(to: &str, from: &str) -> SendSpec {
@@ -94,7 +94,7 @@ pub fn streams(bench: &mut Bench<'_>) {
     let own = bench
         .pool()
         .own_user_properties(any(&name("/new")), "user:");
-    bench.tell("its initial properties", own);
+    bench.log_result("its initial properties", own);
     bench.sum(&name("/new"));
     bench.fill(&name("/new"), 9);
     receive(bench, "into a changed volume", &into(&name("/new")), &third);
@@ -132,7 +132,7 @@ fn bookmarks(bench: &mut Bench<'_>, full: &[u8]) {
             .map(|mark| mark.name.clone())
             .collect::<Vec<_>>()
     });
-    bench.tell("bookmarks", marks);
+    bench.log_result("bookmarks", marks);
     let marks = has(bench.pool().sending()).bookmarks(&volume(&name("/none")));
     bench.done("bookmarks of none", marks);
     for mark in has(bench.pool().sending())
@@ -140,7 +140,7 @@ fn bookmarks(bench: &mut Bench<'_>, full: &[u8]) {
         .expect("its bookmarks")
     {
         let found = has(bench.pool().sending()).bookmark_of(&a1.volume(), mark.guid);
-        bench.tell("found by its number", found);
+        bench.log_result("found by its number", found);
         for _ in 0..2 {
             let gone = has(bench.pool().sending()).destroy_bookmark(&mark);
             bench.done("destroy the bookmark", gone);
@@ -200,7 +200,7 @@ pub fn interrupted_streams(bench: &mut Bench<'_>) {
         let token = has(bench.pool().sending())
             .parse_token(&token)
             .expect("it is understood");
-        bench.say("the token's name", &token.to_name);
+        bench.log_line("the token's name", &token.to_name);
         let rest = has(bench.pool().sending()).resumed_send(&token);
         let Some(rest) = bench.done("the rest", rest) else {
             return;
@@ -251,7 +251,7 @@ pub fn interrupted_streams(bench: &mut Bench<'_>) {
 fn left(bench: &mut Bench<'_>, name: &units::VolumeName) {
     let left = has(bench.pool().receiving()).interrupted(name);
     let left = left.map(|left| left.map(|left| (left.token.is_some(), left.is_partial)));
-    bench.tell("what is left", left);
+    bench.log_result("what is left", left);
 }
 
 pub fn encrypted_streams(bench: &mut Bench<'_>) {
@@ -293,7 +293,7 @@ pub fn encrypted_streams(bench: &mut Bench<'_>) {
     bench.list("all");
     let info = has(bench.pool().keys()).key_info(any(&name("/raw")));
     let info = info.map(|info| (info.is_root(), info.loaded));
-    bench.tell("the key of the copy", info);
+    bench.log_result("the key of the copy", info);
     bench.sum(&name("/raw"));
     let loaded = has(bench.pool().keys()).load_key(any(&name("/raw")), &key(1).material);
     bench.done("load it", loaded);

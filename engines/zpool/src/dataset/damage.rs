@@ -28,7 +28,7 @@ unsafe extern "C" fn collect(arg: *mut c_void, damage: *const sys::bh_damage) {
 }
 
 impl Pool {
-    pub(crate) fn damaged_places(&self) -> Result<Vec<Damage>, PoolError> {
+    pub(crate) fn damaged_ranges(&self) -> Result<Vec<Damage>, PoolError> {
         let mut found: Vec<Damage> = Vec::new();
         // SAFETY: the library runs; the name is read only; `found` outlives the call, which is
         // when the visitor runs.

@@ -163,13 +163,13 @@ impl Pool {
                     ..error
                 }
             } else {
-                self.with_outdated_key_told(name, error)
+                self.with_outdated_key_error(name, error)
             }
         })
     }
 
     /// A loaded key that does not open the dataset is not a missing key.
-    fn with_outdated_key_told(&self, name: DatasetRef<'_>, error: DatasetError) -> DatasetError {
+    fn with_outdated_key_error(&self, name: DatasetRef<'_>, error: DatasetError) -> DatasetError {
         let of = name.as_str().split('@').next().unwrap_or_default();
         let is_loaded = || {
             let info = self.key_info(DatasetRef::from_checked(of));
@@ -223,8 +223,8 @@ impl Pool {
     fn not_renamed(&self, from: &VolumeName, to: &VolumeName, cause: SystemError) -> DatasetError {
         const DOING: &str = "rename";
         let kind = match cause.0 {
-            WRONG_PARENT => DatasetErrorKind::PlaceUnsuitable,
-            _ if cause.is(rustix::io::Errno::INVAL) => DatasetErrorKind::PlaceUnsuitable,
+            WRONG_PARENT => DatasetErrorKind::LocationUnsuitable,
+            _ if cause.is(rustix::io::Errno::INVAL) => DatasetErrorKind::LocationUnsuitable,
             _ if cause.is(rustix::io::Errno::ACCESS) => DatasetErrorKind::KeyHoldsIt,
             _ if cause.is(rustix::io::Errno::NOENT) && self.dataset(from.into()).is_ok() => {
                 let kind = DatasetErrorKind::ParentOfMissing;

@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_local_value_counts_before_a_received_one() {
+    fn local_property_overrides_received_property() {
         for order in [
             [("x:a$recvd", "stream"), ("x:a", "local")],
             [("x:a", "local"), ("x:a$recvd", "stream")],
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nul_in_a_property_is_refused_with_its_name() {
+    fn property_with_a_nul_is_refused_by_name() {
         let error = to_list("set", "tank/a", &[("x:a".into(), "b\0c".into())]).unwrap_err();
         assert!(
             matches!(error.kind, DatasetErrorKind::Property { property, .. } if property == "x:a")

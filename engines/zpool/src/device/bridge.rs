@@ -17,8 +17,8 @@ use super::io::{Flushes, InFlight, LibraryIo};
 use super::lock::{Identity, LockedFile, identity_of};
 use super::pace::{self, Later};
 use super::{
-    Access, Device, DeviceIo, DeviceOptions, Driver, IoKind, OpenFailure, Place, Shape, legs,
-    ownership,
+    Access, CompletionThread, Device, DeviceIo, DeviceOptions, Driver, IoKind, OpenFailure, Shape,
+    legs, ownership,
 };
 
 /// An open device in the library's view.
@@ -30,7 +30,7 @@ struct OpenDevice {
 
 /// The state of a device for as long as one of its I/Os is pending.
 #[derive(Clone)]
-struct Known {
+struct TrackedDevice {
     path: PathBuf,
     identity: Option<Identity>,
     device: Weak<dyn Device>,
@@ -44,7 +44,7 @@ struct Bridge {
     /// Reads of copies that are delayed until their devices have rested.
     copies: Later<Request>,
     /// Open devices, and closed ones that still have pending I/O.
-    open: Mutex<Vec<Known>>,
+    open: Mutex<Vec<TrackedDevice>>,
     /// Why the last attempt to open a path failed: the library stores only the errno.
     failures: Mutex<HashMap<PathBuf, OpenFailure>>,
 }
@@ -71,7 +71,7 @@ const STANDSTILL_MIN: Duration = Duration::from_secs(1);
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Interval between log lines while that lasts.
-const TELL_INTERVAL: Duration = Duration::from_secs(60);
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Installs the driver, once, before the library starts.
 pub(crate) fn install(options: &DeviceOptions) -> std::io::Result<()> {
@@ -151,7 +151,7 @@ impl OpenDisk {
 /// The devices that the library has open now, of all pools.
 pub(crate) fn open_disks() -> Vec<OpenDisk> {
     let open = lock(&bridge().open);
-    let disk = |known: &Known| {
+    let disk = |known: &TrackedDevice| {
         let in_flight = known.in_flight.upgrade()?;
         Some(OpenDisk {
             path: known.path.clone(),
@@ -182,13 +182,13 @@ pub(crate) fn timeout() -> Duration {
 }
 
 /// Devices with a flush that must succeed and that failed or is overdue.
-pub(crate) fn owing_flushes() -> Vec<PathBuf> {
+pub(crate) fn devices_with_failed_flush() -> Vec<PathBuf> {
     let open = lock(&bridge().open);
-    let owes = |known: &&Known| {
+    let owes = |known: &&TrackedDevice| {
         known
             .in_flight
             .upgrade()
-            .is_some_and(|one| one.owes_flushes())
+            .is_some_and(|one| one.has_failed_flush())
     };
     open.iter()
         .filter(owes)
@@ -265,7 +265,7 @@ impl Bridge {
         }
         let mut open = lock(&self.open);
         open.retain(|known| known.in_flight.strong_count() != 0);
-        open.push(Known {
+        open.push(TrackedDevice {
             path: path.to_owned(),
             identity,
             device: Arc::downgrade(&device),
@@ -280,7 +280,7 @@ impl Bridge {
 
     /// A closed device may still carry out its earlier requests, on top of new ones.
     fn refuse_hanging(&self, identity: Option<Identity>) -> Result<(), OpenFailure> {
-        let hangs = |known: &Known| {
+        let hangs = |known: &TrackedDevice| {
             known.identity == identity && known.in_flight.upgrade().is_some_and(|one| one.hangs())
         };
         match identity.is_some() && lock(&self.open).iter().any(hangs) {
@@ -319,13 +319,13 @@ impl Bridge {
             let open = lock(&self.open).clone();
             for known in open {
                 if let Some(in_flight) = known.in_flight.upgrade() {
-                    self.look_after(&known, &in_flight);
+                    self.check_device(&known, &in_flight);
                 }
             }
         }
     }
 
-    fn look_after(&self, known: &Known, in_flight: &Arc<InFlight>) {
+    fn check_device(&self, known: &TrackedDevice, in_flight: &Arc<InFlight>) {
         let device = known.path.display();
         let expired = in_flight.expire(self.timeout);
         if expired != 0 {
@@ -338,7 +338,7 @@ impl Bridge {
         }
         in_flight.stay_suspended();
         if in_flight.has_refused() && in_flight.may_flush_again(FLUSH_INTERVAL) {
-            if in_flight.may_tell(TELL_INTERVAL, Instant::now()) {
+            if in_flight.may_log(LOG_INTERVAL, Instant::now()) {
                 tracing::error!(
                     %device,
                     "device cannot make writes durable, and the pool has no other that holds them: \
@@ -356,7 +356,7 @@ impl Bridge {
 fn flush_again(path: PathBuf, device: &dyn Device, in_flight: Arc<InFlight>) {
     let flush = DeviceIo::on_memory(IoKind::Flush, 0, Vec::new(), move |result, _| {
         if result.is_ok() && in_flight.flushed() == Flushes::Doubtful {
-            ownership::begin_anew(&format!(
+            ownership::exit_for_restart(&format!(
                 "{} had failed to make writes durable, and they may be gone",
                 path.display()
             ));
@@ -461,7 +461,9 @@ unsafe extern "C" fn submit(
         length,
     };
     match kind {
-        sys::BH_IO_READ | sys::BH_IO_WRITE_OF_LOG | sys::BH_IO_WRITE_HERE => pace::client_asks(),
+        sys::BH_IO_READ | sys::BH_IO_WRITE_OF_LOG | sys::BH_IO_WRITE_HERE => {
+            pace::note_client_request()
+        }
         sys::BH_IO_READ_OF_COPY => {
             // SAFETY: as in `submit_now`.
             let open = unsafe { &*request.device };
@@ -525,7 +527,7 @@ pub(super) fn submit_now(request: Request) {
         io.note_root(leg);
     }
     if open.in_flight.hangs() && !io.outlasts_deadlines() {
-        io.complete(Err(Errno::NXIO), Place::Elsewhere);
+        io.complete(Err(Errno::NXIO), CompletionThread::Elsewhere);
     } else {
         // The library may close the device as soon as its last I/O is complete, which can be
         // before `submit` returns.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::process::{Signal, getpid, kill_process};
 
-use super::io::{DeviceIo, IoKind, Place};
+use super::io::{CompletionThread, DeviceIo, IoKind};
 use super::{Access, Device, Driver, OpenFailure, Shape};
 
 /// Most unreadable ranges of a device.
@@ -226,13 +226,13 @@ impl Device for FaultDevice {
             IoKind::Flush => fault.flushes_fail,
         };
         if fault.gone {
-            io.complete(Err(Errno::NXIO), Place::Elsewhere);
+            io.complete(Err(Errno::NXIO), CompletionThread::Elsewhere);
         } else if fault.reserved_elsewhere && io.kind() != IoKind::Read {
-            io.complete(Err(Errno::BADE), Place::Elsewhere);
+            io.complete(Err(Errno::BADE), CompletionThread::Elsewhere);
         } else if fails {
-            io.complete(Err(Errno::IO), Place::Elsewhere);
+            io.complete(Err(Errno::IO), CompletionThread::Elsewhere);
         } else if fault.data_has_no_space && self.changes_data(&io) {
-            io.complete(Err(Errno::NOSPC), Place::Elsewhere);
+            io.complete(Err(Errno::NOSPC), CompletionThread::Elsewhere);
         } else if fault.reads_corrupt && io.kind() == IoKind::Read {
             self.read_corrupted(io);
         } else if fault.delay.is_zero() {
@@ -279,7 +279,7 @@ impl FaultDevice {
         });
         if let Err(SendError((_, io))) = late.send((Instant::now() + delay, io)) {
             // The thread exits only with this device.
-            io.complete(Err(Errno::IO), Place::Elsewhere);
+            io.complete(Err(Errno::IO), CompletionThread::Elsewhere);
         }
     }
 
@@ -293,7 +293,7 @@ impl FaultDevice {
             if result.is_ok() {
                 io.copy_from(&data);
             }
-            io.complete(result, Place::Elsewhere);
+            io.complete(result, CompletionThread::Elsewhere);
         });
         self.inner.submit(relay);
     }

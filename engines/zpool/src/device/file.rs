@@ -17,7 +17,7 @@ use rustix::fs::{FallocateFlags, OFlags, fallocate, fstat};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use super::backing::Backing;
-use super::io::{DeviceIo, IoKind, LentPiece, Place};
+use super::io::{CompletionThread, DeviceIo, IoKind, LentPiece};
 use super::lock::{LockedFile, acquire};
 use super::page_cache;
 use super::past_cache::{PastCache, reopen_cached};
@@ -434,9 +434,9 @@ thread_local! {
 fn complete_on_submitter(io: DeviceIo, result: Result<(), Errno>) {
     let level = NESTED.get();
     let place = if level < NESTED_MAX {
-        Place::Submitter
+        CompletionThread::Submitter
     } else {
-        Place::Elsewhere
+        CompletionThread::Elsewhere
     };
     NESTED.set(level + 1);
     io.complete(result, place);
@@ -520,7 +520,7 @@ mod tests {
         (file, device)
     }
 
-    fn reads_back_what_was_written(way: Way) {
+    fn reads_back_written_data(way: Way) {
         let (file, device) = open_file(way);
         assert_eq!(device.shape().expect("shape").bytes, FILE_BYTES);
         let mut random = fastrand::Rng::with_seed(7);
@@ -545,13 +545,13 @@ mod tests {
     }
 
     #[test]
-    fn cached_file_reads_back_what_was_written() {
-        reads_back_what_was_written(Way::Cached);
+    fn cached_file_reads_back_written_data() {
+        reads_back_written_data(Way::Cached);
     }
 
     #[test]
-    fn direct_file_reads_back_what_was_written() {
-        reads_back_what_was_written(Way::Direct);
+    fn direct_file_reads_back_written_data() {
+        reads_back_written_data(Way::Direct);
     }
 
     /// Memory with the alignment of the library's, and more of it before and after.
@@ -565,7 +565,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_of_what_the_page_cache_lacks_make_no_pages_unless_the_file_system_refuses() {
+    fn uncached_reads_bypass_page_cache_unless_unsupported() {
         const BLOCK: usize = DIRECT_FILE_BLOCK as usize;
         let (file, device) = open_file(Way::Cached);
         let data: Vec<u8> = (0..16 * BLOCK).map(|at| (at / 512) as u8).collect();
@@ -602,7 +602,7 @@ mod tests {
     }
 
     #[test]
-    fn large_writes_past_the_page_cache_are_seen_through_it_and_refused_ones_are_made_otherwise() {
+    fn direct_writes_are_coherent_and_fall_back_when_refused() {
         const BYTES: usize = 1 << 20;
         let (file, _) = open_file(Way::Cached);
         let held = open_locked(file.path(), Access::ReadWrite, AccessOptions::default());
@@ -629,7 +629,8 @@ mod tests {
                 DeviceIo::on_memory(IoKind::Write, offset, vec![0; BYTES], move |result, _| {
                     sender.send(result).expect("somebody waits");
                 });
-            let otherwise: Otherwise = Box::new(|io| io.complete(Err(Errno::INVAL), Place::Here));
+            let otherwise: Otherwise =
+                Box::new(|io| io.complete(Err(Errno::INVAL), CompletionThread::Here));
             ring.submit_lent(&held, io, pieces, otherwise);
             match receiver.recv().expect("completed") {
                 Ok(()) => {
@@ -644,7 +645,7 @@ mod tests {
 
     /// As a resilver does it. The kernel fails a flush when a page is written that was just bypassed.
     #[test]
-    fn a_block_that_is_written_in_both_ways_at_a_time_fails_no_flush() {
+    fn concurrent_direct_and_cached_write_fails_no_flush() {
         const BYTES: usize = 256 << 10;
         const BLOCK: usize = 4096;
         const ROUNDS: u64 = 2000;
@@ -699,7 +700,7 @@ mod tests {
     }
 
     #[test]
-    fn many_at_once_all_complete() {
+    fn concurrent_requests_all_complete() {
         const COUNT: u64 = 2000;
         for way in [Way::Cached, Way::Direct] {
             let (_file, device) = open_file(way);

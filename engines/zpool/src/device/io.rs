@@ -27,7 +27,7 @@ pub enum IoKind {
 
 /// The thread on which the library may continue after a completed I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum CompletionThread {
     /// On this thread, which belongs to the driver and holds no lock. Saves a thread hand-over; the next I/O may be
     /// submitted before the call returns.
     Here,
@@ -38,12 +38,12 @@ pub enum Place {
     Elsewhere,
 }
 
-impl Place {
+impl CompletionThread {
     fn code(self) -> u32 {
         match self {
-            Self::Elsewhere => sys::BH_GO_ON_ELSEWHERE,
-            Self::Here => sys::BH_GO_ON_HERE,
-            Self::Submitter => sys::BH_GO_ON_SUBMITTER,
+            Self::Elsewhere => sys::BH_CONTINUE_ELSEWHERE,
+            Self::Here => sys::BH_CONTINUE_HERE,
+            Self::Submitter => sys::BH_CONTINUE_SUBMITTER,
         }
     }
 }
@@ -71,7 +71,7 @@ impl LibraryIo {
         Self(io)
     }
 
-    pub(super) fn complete(self, result: Result<(), Errno>, place: Place) {
+    pub(super) fn complete(self, result: Result<(), Errno>, place: CompletionThread) {
         let error = result.err().map_or(0, Errno::raw_os_error);
         // SAFETY: taken out of its cell, it is completed here and never used again.
         unsafe { sys::bh_io_complete(self.0.as_ptr(), error, place.code()) };
@@ -123,7 +123,7 @@ enum Requester {
 }
 
 impl Requester {
-    fn complete(self, result: Result<(), Errno>, place: Place) {
+    fn complete(self, result: Result<(), Errno>, place: CompletionThread) {
         match self {
             Self::Library(io) => io.complete(result, place),
             Self::Memory { data, done } => done(result, data),
@@ -261,13 +261,16 @@ impl InFlight {
     /// receives no further requests; returns their number. Flushes of a device that the pool cannot do without stay
     /// pending.
     pub(super) fn expire(&self, timeout: Duration) -> usize {
-        let timeout = self.leg.as_ref().map_or(timeout, |leg| leg.answer_within());
+        let timeout = self
+            .leg
+            .as_ref()
+            .map_or(timeout, |leg| leg.response_timeout());
         let all: Vec<Arc<Cell>> = self.slots().cells.iter().flatten().cloned().collect();
         if !all.iter().any(|cell| cell.submitted.elapsed() >= timeout) {
             return 0;
         }
         if let Some(leg) = &self.leg {
-            leg.fail(LegFailure::Silent);
+            leg.fail(LegFailure::TimedOut);
         }
         self.take_all_back(&all)
     }
@@ -287,7 +290,7 @@ impl InFlight {
             .map(|requester| match (requester, &self.leg) {
                 (Requester::Library(io), Some(leg)) => leg.hold(io, None),
                 // On ENXIO, unlike ETIMEDOUT, the library faults the device at once.
-                (requester, _) => requester.complete(Err(Errno::NXIO), Place::Elsewhere),
+                (requester, _) => requester.complete(Err(Errno::NXIO), CompletionThread::Elsewhere),
             })
             .count()
     }
@@ -302,7 +305,7 @@ impl InFlight {
     }
 
     /// Whether a flush that must succeed has failed, or has suspended the pool by taking too long.
-    pub(super) fn owes_flushes(&self) -> bool {
+    pub(super) fn has_failed_flush(&self) -> bool {
         let suspends = |cell: &Arc<Cell>| cell.suspends.load(Ordering::Relaxed);
         self.has_refused() || self.slots().cells.iter().flatten().any(suspends)
     }
@@ -331,7 +334,7 @@ impl InFlight {
 
     /// Whether to log now that the device cannot make writes durable: at once, and then every `interval` while that
     /// lasts.
-    pub(super) fn may_tell(&self, interval: Duration, now: Instant) -> bool {
+    pub(super) fn may_log(&self, interval: Duration, now: Instant) -> bool {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let due = told.is_none_or(|at| now.saturating_duration_since(at) >= interval);
         if due {
@@ -360,7 +363,7 @@ impl InFlight {
         *self.told.lock().unwrap_or_else(PoisonError::into_inner) = None;
         for Refused { io, .. } in refused {
             io.resume();
-            io.complete(Ok(()), Place::Elsewhere);
+            io.complete(Ok(()), CompletionThread::Elsewhere);
         }
         Flushes::Done
     }
@@ -590,11 +593,11 @@ impl DeviceIo {
     }
 
     /// Completes the I/O. Hold no lock: the library may continue, and submit, before this returns.
-    pub fn complete(mut self, result: Result<(), Errno>, place: Place) {
+    pub fn complete(mut self, result: Result<(), Errno>, place: CompletionThread) {
         self.complete_once(result, place);
     }
 
-    fn complete_once(&mut self, result: Result<(), Errno>, place: Place) {
+    fn complete_once(&mut self, result: Result<(), Errno>, place: CompletionThread) {
         if std::mem::replace(&mut self.completed, true) {
             return;
         }
@@ -611,8 +614,8 @@ impl DeviceIo {
         // After a standstill, a thread that continues blocks until labels are read, and the thread of a remote device
         // is the one that receives them.
         let is_far = self.in_flight.is_far.load(Ordering::Acquire);
-        let place = match is_far && !ownership::is_attentive() {
-            true => Place::Elsewhere,
+        let place = match is_far && !ownership::is_check_recent() {
+            true => CompletionThread::Elsewhere,
             false => place,
         };
         let requester = match (requester, &self.in_flight.leg) {
@@ -649,7 +652,7 @@ impl DeviceIo {
 
 impl Drop for DeviceIo {
     fn drop(&mut self) {
-        self.complete_once(Err(Errno::IO), Place::Elsewhere);
+        self.complete_once(Err(Errno::IO), CompletionThread::Elsewhere);
     }
 }
 
@@ -669,7 +672,7 @@ mod tests {
     }
 
     #[test]
-    fn late_answer_after_the_deadline_touches_nothing() {
+    fn late_completion_after_the_deadline_is_ignored() {
         let in_flight = Arc::new(InFlight::default());
         let (io, receiver) = read_io(&in_flight);
         assert_eq!(in_flight.expire(Duration::from_secs(60)), 0);
@@ -677,13 +680,13 @@ mod tests {
         assert_eq!(receiver.recv().unwrap(), (Err(Errno::NXIO), vec![0; 4]));
         assert!(in_flight.hangs());
         io.copy_from(&[1; 4]);
-        io.complete(Ok(()), Place::Here);
+        io.complete(Ok(()), CompletionThread::Here);
         assert!(!in_flight.hangs());
         assert!(receiver.recv().is_err(), "completed once");
     }
 
     #[test]
-    fn what_the_kernel_was_lent_no_deadline_takes_back() {
+    fn buffers_lent_to_the_kernel_outlive_the_deadline() {
         let in_flight = Arc::new(InFlight::default());
         let (io, receiver) = read_io(&in_flight);
         assert!(io.lend(|_| false).is_none());
@@ -691,7 +694,7 @@ mod tests {
         assert_eq!(pieces[0].length, 4);
         assert_eq!(in_flight.expire(Duration::ZERO), 0);
         assert!(!in_flight.hangs());
-        io.complete(Ok(()), Place::Here);
+        io.complete(Ok(()), CompletionThread::Here);
         assert_eq!(receiver.recv().unwrap(), (Ok(()), vec![0; 4]));
 
         let (late, _receiver) = read_io(&in_flight);
@@ -700,17 +703,17 @@ mod tests {
     }
 
     #[test]
-    fn what_lasts_is_told_at_once_and_then_once_a_while() {
+    fn persistent_failure_is_logged_at_once_then_rate_limited() {
         const WHILE: Duration = Duration::from_secs(60);
         let in_flight = InFlight::default();
         let begun = Instant::now();
         let seconds = (0..150).map(Duration::from_secs);
-        let told = |second: &Duration| in_flight.may_tell(WHILE, begun + *second);
+        let told = |second: &Duration| in_flight.may_log(WHILE, begun + *second);
         let told: Vec<u64> = seconds.filter(told).map(|one| one.as_secs()).collect();
         assert_eq!(told, [0, 60, 120]);
         // That flush is done: the next failure is logged at once.
         assert_eq!(in_flight.flushed(), Flushes::Done);
-        assert!(in_flight.may_tell(WHILE, begun + Duration::from_secs(151)));
+        assert!(in_flight.may_log(WHILE, begun + Duration::from_secs(151)));
     }
 
     #[test]

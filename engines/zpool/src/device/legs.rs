@@ -27,7 +27,7 @@ use rustix::io::Errno;
 use zpool_sys as sys;
 
 use super::bridge::{Request, submit_now};
-use super::io::{InFlight, IoKind, LibraryIo, Place};
+use super::io::{CompletionThread, InFlight, IoKind, LibraryIo};
 use super::{OpenFailure, ownership};
 
 /// How a leg failed.
@@ -38,7 +38,7 @@ pub enum LegFailure {
     Error(Errno),
     /// It did not respond in time.
     #[error("it did not answer in time")]
-    Silent,
+    TimedOut,
     /// It could not be opened.
     #[error("it cannot be opened: {0}")]
     Open(OpenFailure),
@@ -86,9 +86,9 @@ pub enum LastLeg {
     /// It is in use, or excluded, or its exclusion is pending.
     No,
     /// It failed, but no write or flush did.
-    LacksNothing,
+    Complete,
     /// A write or flush failed, or the device may have lost some.
-    Lacks,
+    Incomplete,
 }
 
 /// Whether a read error concerns the whole device, rather than some blocks.
@@ -100,7 +100,7 @@ pub(super) fn is_gone(errno: Errno) -> bool {
 pub(super) struct Leg {
     pool: u64,
     guid: u64,
-    answer_within: Duration,
+    response_timeout: Duration,
     watcher: Arc<dyn Watcher>,
     /// Whether it failed, for a check on the fast path.
     is_out: AtomicBool,
@@ -122,11 +122,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Registers the devices `legs` of `pool` as legs; each must be admitted before it can be opened. Call it before the
-/// pool is opened. `answer_within`: a slower I/O is a failure.
-pub fn put_on_record(
+/// pool is opened. `response_timeout`: a slower I/O is a failure.
+pub fn register_legs(
     pool: u64,
     legs: impl IntoIterator<Item = u64>,
-    answer_within: Duration,
+    response_timeout: Duration,
     watcher: &Arc<dyn Watcher>,
 ) {
     let mut all = lock(&LEGS);
@@ -135,7 +135,7 @@ pub fn put_on_record(
         let leg = Leg {
             pool,
             guid,
-            answer_within,
+            response_timeout,
             watcher: Arc::clone(watcher),
             is_out: AtomicBool::new(true),
             root: AtomicU64::new(0),
@@ -216,8 +216,8 @@ pub fn end(why: &str) {
 }
 
 /// Terminates the process, because only a restart can determine the contents of the returned device.
-pub fn begin_anew(why: &str) {
-    ownership::begin_anew(why);
+pub fn exit_for_restart(why: &str) {
+    ownership::exit_for_restart(why);
 }
 
 /// Whether the leg gets I/O.
@@ -238,8 +238,8 @@ impl State {
                 is_last: true,
                 is_away,
             } => match *is_away || held.iter().any(|one| one.unsent.is_none()) {
-                true => LastLeg::Lacks,
-                false => LastLeg::LacksNothing,
+                true => LastLeg::Incomplete,
+                false => LastLeg::Complete,
             },
             _ => LastLeg::No,
         }
@@ -257,8 +257,8 @@ impl Leg {
         matches!(*lock(&self.state), State::Excluded)
     }
 
-    pub(super) fn answer_within(&self) -> Duration {
-        self.answer_within
+    pub(super) fn response_timeout(&self) -> Duration {
+        self.response_timeout
     }
 
     /// The last uberblock that was written since it was admitted; 0 for none.
@@ -310,7 +310,7 @@ impl Leg {
         root: u64,
         io: LibraryIo,
         result: Result<(), Errno>,
-        place: Place,
+        place: CompletionThread,
     ) {
         let Err(errno) = result else {
             match kind {
@@ -360,7 +360,7 @@ impl Leg {
             }
         }
         drop(state);
-        io.complete(Err(Errno::NXIO), Place::Elsewhere);
+        io.complete(Err(Errno::NXIO), CompletionThread::Elsewhere);
     }
 
     /// It failed permanently.
@@ -374,7 +374,7 @@ impl Leg {
                 held: Vec::new(),
                 is_last: false,
                 is_away: match &why {
-                    LegFailure::Silent | LegFailure::Open(_) => true,
+                    LegFailure::TimedOut | LegFailure::Open(_) => true,
                     LegFailure::Error(errno) => is_gone(*errno),
                     LegFailure::Unusable | LegFailure::Replaced => false,
                 },
@@ -412,7 +412,7 @@ impl Leg {
         };
         self.changed.notify_all();
         for Held { io, .. } in held {
-            io.complete(Err(Errno::NXIO), Place::Elsewhere);
+            io.complete(Err(Errno::NXIO), CompletionThread::Elsewhere);
         }
         let devices = lock(&self.devices).clone();
         for device in devices.iter().filter_map(Weak::upgrade) {
@@ -437,7 +437,7 @@ impl Leg {
     fn use_again(&self) -> bool {
         let held = {
             let mut state = lock(&self.state);
-            if state.last_leg() != LastLeg::LacksNothing {
+            if state.last_leg() != LastLeg::Complete {
                 return false;
             }
             let State::Failed { held, .. } = std::mem::replace(&mut *state, State::InUse) else {

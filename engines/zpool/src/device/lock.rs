@@ -144,9 +144,9 @@ pub(crate) fn guard(
     if can_all {
         let own = Key::of_host(own.0);
         let removable = match previous {
-            Previous::Nobody => Removable::None,
+            Previous::NoHost => Removable::None,
             Previous::Host(host) => Removable::One(Key::of_host(host.0)),
-            Previous::Everybody => Removable::All,
+            Previous::AllHosts => Removable::All,
         };
         set(Some((own, removable)));
         guarded.guard = Some(Guard(()));
@@ -185,10 +185,10 @@ impl Drop for Guard {
 
 /// How long a disk may be under a shared lock until it counts as in use: udev acquires one at each event, such as the
 /// close of a disk that was open for writing; so does an agent that checks whether a disk is in use.
-const LOOKERS_PATIENCE: Duration = Duration::from_secs(30);
+const SHARED_LOCK_WAIT_MAX: Duration = Duration::from_secs(30);
 /// How long writes of a killed process may stay in the kernel, which holds its lock until they are done. A disk that is
 /// slower has failed.
-const REMAINS_PATIENCE: Duration = Duration::from_secs(30);
+const LEFTOVER_WRITES_WAIT_MAX: Duration = Duration::from_secs(30);
 /// Pause between two attempts to acquire the lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
@@ -228,7 +228,7 @@ pub(super) fn acquire(
     if identify(&opened)?.0 != identity {
         return Err(OpenFailure::System(Errno::STALE));
     }
-    match lock(&fd, LOOKERS_PATIENCE, || holder_is_gone(&fd, &opened)) {
+    match lock(&fd, SHARED_LOCK_WAIT_MAX, || holder_is_gone(&fd, &opened)) {
         Ok(()) => {}
         Err(Errno::WOULDBLOCK) => {
             return Err(OpenFailure::InUse {
@@ -263,7 +263,7 @@ fn lock(fd: &OwnedFd, patience: Duration, holder_is_gone: impl Fn() -> bool) -> 
             decided => return decided,
         }
         let waited = started.elapsed();
-        if !(waited < REMAINS_PATIENCE && holder_is_gone()) {
+        if !(waited < LEFTOVER_WRITES_WAIT_MAX && holder_is_gone()) {
             if waited >= patience {
                 return Err(Errno::WOULDBLOCK);
             }
@@ -381,7 +381,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn second_opening_in_one_process_shares_the_first() {
+    fn second_open_in_one_process_shares_the_lock() {
         let file = tempfile::NamedTempFile::new().expect("temporary file");
         let one = acquire(file.path(), Access::ReadWrite, OFlags::empty()).expect("first");
         let two = acquire(file.path(), Access::Read, OFlags::empty()).expect("second");
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn file_that_another_opener_locked_is_refused_and_the_holder_named() {
+    fn locked_file_is_refused_with_its_holder() {
         let file = tempfile::NamedTempFile::new().expect("temporary file");
         // A separate descriptor holds its own lock, as another process would.
         flock(file.as_file(), FlockOperation::NonBlockingLockExclusive).expect("lock");
@@ -405,33 +405,33 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_udev_looks_at_is_locked_when_it_has_looked() {
-        const PATIENCE: Duration = Duration::from_secs(60);
+    fn lock_waits_for_a_probe_of_udev() {
+        const WAIT_MAX: Duration = Duration::from_secs(60);
         let file = tempfile::NamedTempFile::new().expect("temporary file");
         let look = file.reopen().expect("a descriptor of its own");
         flock(&look, FlockOperation::NonBlockingLockShared).expect("looks");
         let fd = OwnedFd::from(file.reopen().expect("another"));
         assert_eq!(lock(&fd, Duration::ZERO, || false), Err(Errno::WOULDBLOCK));
         std::thread::scope(|scope| {
-            let waits = scope.spawn(|| lock(&fd, PATIENCE, || false));
+            let waits = scope.spawn(|| lock(&fd, WAIT_MAX, || false));
             drop(look);
             assert_eq!(waits.join().expect("no panic"), Ok(()));
         });
     }
 
     #[test]
-    fn nobody_waits_for_an_exclusive_lock() {
-        const PATIENCE: Duration = Duration::from_secs(600);
+    fn exclusive_lock_of_another_process_fails_at_once() {
+        const WAIT_MAX: Duration = Duration::from_secs(600);
         let file = tempfile::NamedTempFile::new().expect("temporary file");
         flock(file.as_file(), FlockOperation::NonBlockingLockExclusive).expect("lock");
         let fd = OwnedFd::from(file.reopen().expect("a descriptor of its own"));
         let started = Instant::now();
-        assert_eq!(lock(&fd, PATIENCE, || false), Err(Errno::WOULDBLOCK));
-        assert!(started.elapsed() < PATIENCE / 2);
+        assert_eq!(lock(&fd, WAIT_MAX, || false), Err(Errno::WOULDBLOCK));
+        assert!(started.elapsed() < WAIT_MAX / 2);
     }
 
     #[test]
-    fn writes_that_outlive_a_killed_process_are_waited_for() {
+    fn lock_waits_for_writes_of_a_killed_process() {
         let file = tempfile::NamedTempFile::new().expect("temporary file");
         let remains = file.reopen().expect("a descriptor of its own");
         let given = remains.try_clone().expect("the same one");
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn holder_is_read_from_the_table_of_locks() {
+    fn holder_is_read_from_proc_locks() {
         let table = "1: POSIX  ADVISORY  WRITE 1 fe:00:7 0 EOF\n\
                      2: FLOCK  ADVISORY  WRITE 4711 fe:00:7 0 EOF\n";
         assert_eq!(holder_in(table, 0xfe, 0, 7), Some(4711));
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn device_of_a_mount_is_read_from_the_table_of_mounts() {
+    fn device_of_a_mount_is_read_from_mountinfo() {
         let table = "30 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n\
                      31 30 0:51 / /srv rw shared:7 - btrfs /dev/vdb rw\n";
         assert_eq!(device_of_mount(table, "31"), Some((0, 51)));
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn folder_is_no_device() {
+    fn directory_is_not_a_device() {
         let folder = tempfile::tempdir().expect("temporary folder");
         let result = acquire(folder.path(), Access::ReadWrite, OFlags::empty());
         assert!(matches!(result, Err(OpenFailure::NotADevice)));

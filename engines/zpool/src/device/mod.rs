@@ -47,14 +47,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use bridge::{Claim, claim, open_failure};
-pub(crate) use bridge::{OpenDisk, install, is_there, open_disks, owing_flushes, timeout};
-pub use io::{DeviceIo, IoKind, Place};
+pub(crate) use bridge::{
+    OpenDisk, devices_with_failed_flush, install, is_there, open_disks, timeout,
+};
+pub use io::{CompletionThread, DeviceIo, IoKind};
 pub(crate) use lock::{Guarded, guard, unguard};
 pub use ownership::EXIT_OWNERSHIP_LOST;
-pub(crate) use ownership::{INATTENTION_MAX, Owner, attend, is_attentive, retire, watch};
+pub(crate) use ownership::{CHECK_GAP_MAX, Owner, attend, is_check_recent, retire, watch};
 pub(crate) use probe::far_labels;
 pub use probe::{Labelled, ProbeFailure, labelled, probe};
-pub use reservation::knows_reservations;
+pub use reservation::supports_reservations;
 pub use stamp::{STAMP_BYTES, device_bytes, read_stamps, write_labels, write_stamps};
 
 /// The properties of a device. Sizes in bytes.

@@ -33,11 +33,11 @@ use super::bridge::OpenDisk;
 /// Exit code of a process that lost its pool, the same as for a pool that cannot serve.
 pub const EXIT_OWNERSHIP_LOST: i32 = 8;
 /// Longest gap between clock checks in a running process. A host that stops for so long may have been declared dead.
-pub(crate) const INATTENTION_MAX: Duration = Duration::from_millis(1_000);
+pub(crate) const CHECK_GAP_MAX: Duration = Duration::from_millis(1_000);
 /// A check is recorded at this interval, rather than by each of many writes.
 const NOTE_INTERVAL: Duration = Duration::from_millis(50);
 /// Pause between two checks while no write is issued.
-const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Pause between two label reads, one disk after another.
 const READING_INTERVAL: Duration = Duration::from_secs(2);
 /// How long disks may take to return their labels before those that failed are read again.
@@ -73,7 +73,7 @@ static STATE: Mutex<State> = Mutex::new(State { owners: Vec::new() });
 /// Whether an owner is registered.
 static WATCHED: AtomicBool = AtomicBool::new(false);
 /// The last check of the clock, in nanoseconds since boot, including suspend.
-static LOOKED: AtomicU64 = AtomicU64::new(0);
+static LAST_CHECK_NS: AtomicU64 = AtomicU64::new(0);
 
 fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -89,7 +89,7 @@ pub(crate) fn watch(owner: Arc<dyn Owner>) -> std::io::Result<()> {
     let mut state = state();
     let disks = owner.disks();
     state.owners.push(Watched { owner, disks });
-    LOOKED.store(now_ns(), Ordering::Release);
+    LAST_CHECK_NS.store(now_ns(), Ordering::Release);
     if !WATCHED.swap(true, Ordering::AcqRel) {
         std::thread::Builder::new()
             .name("ownership".into())
@@ -105,19 +105,19 @@ pub(crate) fn retire(owner: &Arc<dyn Owner>) {
 
 /// Checks the clock: whether the last check was recent. If not, no write or reply may be issued before [`attend`].
 /// Never blocks.
-pub(crate) fn is_attentive() -> bool {
-    !WATCHED.load(Ordering::Relaxed) || unattended_since(LOOKED.load(Ordering::Acquire)).is_none()
+pub(crate) fn is_check_recent() -> bool {
+    !WATCHED.load(Ordering::Relaxed) || check_gap(LAST_CHECK_NS.load(Ordering::Acquire)).is_none()
 }
 
 /// The time since the last check in nanoseconds, if it was long; `last` is the last check.
-fn unattended_since(last: u64) -> Option<u64> {
+fn check_gap(last: u64) -> Option<u64> {
     let now = now_ns();
     let since_ns = now.saturating_sub(last);
-    if since_ns > INATTENTION_MAX.as_nanos() as u64 {
+    if since_ns > CHECK_GAP_MAX.as_nanos() as u64 {
         return Some(since_ns);
     }
     if since_ns > NOTE_INTERVAL.as_nanos() as u64 {
-        LOOKED.fetch_max(now, Ordering::AcqRel);
+        LAST_CHECK_NS.fetch_max(now, Ordering::AcqRel);
     }
     None
 }
@@ -128,13 +128,13 @@ pub(crate) fn attend() {
     if !WATCHED.load(Ordering::Relaxed) {
         return;
     }
-    let last = LOOKED.load(Ordering::Acquire);
-    let Some(since_ns) = unattended_since(last) else {
+    let last = LAST_CHECK_NS.load(Ordering::Acquire);
+    let Some(since_ns) = check_gap(last) else {
         return;
     };
     let mut state = state();
     // Another thread held the lock and has done the check.
-    if LOOKED.load(Ordering::Acquire) != last {
+    if LAST_CHECK_NS.load(Ordering::Acquire) != last {
         return;
     }
     let stopped_ms = since_ns / 1_000_000;
@@ -142,7 +142,7 @@ pub(crate) fn attend() {
         watched.note_disks();
         examine(&watched.owner, &watched.disks, stopped_ms, READING_LIMIT);
     }
-    LOOKED.fetch_max(now_ns(), Ordering::AcqRel);
+    LAST_CHECK_NS.fetch_max(now_ns(), Ordering::AcqRel);
 }
 
 impl Watched {
@@ -174,20 +174,20 @@ fn examine(owner: &Arc<dyn Owner>, disks: &[OpenDisk], stopped_ms: u64, limit: D
             round.take(told);
         }
         let late = round.asked.clone();
-        round.ask(&sender);
+        round.start_reads(&sender);
         let deadline = Instant::now() + limit;
         while round.asked.difference(&late).next().is_some() {
             let left = deadline.saturating_duration_since(Instant::now());
-            round.look();
-            match receiver.recv_timeout(left.min(LOOK_INTERVAL)) {
+            round.check_clock();
+            match receiver.recv_timeout(left.min(CHECK_INTERVAL)) {
                 Ok(told) => round.take(told),
                 Err(_) if Instant::now() >= deadline => break,
                 Err(_) => {}
             }
         }
-        round.look();
+        round.check_clock();
         let (read, disks) = round.counts();
-        if round.knows_enough(read, disks) {
+        if round.is_conclusive(read, disks) {
             tracing::warn!(
                 stopped_ms,
                 disks,
@@ -210,7 +210,7 @@ fn examine(owner: &Arc<dyn Owner>, disks: &[OpenDisk], stopped_ms: u64, limit: D
 }
 
 /// A disk, its contents, and when the read was issued; no contents if it cannot be read.
-struct Told {
+struct LabelRead {
     disk: PathBuf,
     found: Option<OwnerOnDisk>,
     asked: u64,
@@ -244,16 +244,16 @@ impl<'a> Round<'a> {
     }
 
     /// This process may be stopped again.
-    fn look(&mut self) {
+    fn check_clock(&mut self) {
         let now = now_ns();
         let before = std::mem::replace(&mut self.looked, now);
-        if now.saturating_sub(before) > INATTENTION_MAX.as_nanos() as u64 {
+        if now.saturating_sub(before) > CHECK_GAP_MAX.as_nanos() as u64 {
             self.since = now;
             self.waiting = self.all.to_vec();
         }
     }
 
-    fn ask(&mut self, sender: &Sender<Told>) {
+    fn start_reads(&mut self, sender: &Sender<LabelRead>) {
         for disk in &self.waiting {
             if disk.is_left_out() || !self.asked.insert(disk.path.clone()) {
                 continue;
@@ -263,7 +263,7 @@ impl<'a> Round<'a> {
             let reads = move || {
                 let asked = now_ns();
                 let found = owner.read(&disk);
-                let _ = sender.send(Told { disk, found, asked });
+                let _ = sender.send(LabelRead { disk, found, asked });
             };
             if let Err(error) = std::thread::Builder::new().spawn(reads) {
                 tracing::warn!(%error, "no thread to read a label");
@@ -272,8 +272,8 @@ impl<'a> Round<'a> {
         }
     }
 
-    fn take(&mut self, told: Told) {
-        self.look();
+    fn take(&mut self, told: LabelRead) {
+        self.check_clock();
         self.asked.remove(&told.disk);
         if let Some(found) = told.found {
             end_if_contradicted(self.owner, &told.disk, &found);
@@ -292,7 +292,7 @@ impl<'a> Round<'a> {
 
     /// Another owner cannot write to a local disk while this process has it locked. So each disk of another head must
     /// be read, or be excluded by the record, which only the owner changes.
-    fn knows_enough(&self, read: usize, disks: usize) -> bool {
+    fn is_conclusive(&self, read: usize, disks: usize) -> bool {
         let mut waiting = self.waiting.iter();
         let is_missing = waiting.any(|disk| disk.is_far() && !disk.is_left_out());
         !is_missing && is_enough(read, disks)
@@ -312,7 +312,7 @@ pub(crate) fn lost(why: &str) -> ! {
 }
 
 /// Terminates the process at once: data that it assumes durable may be lost, and only a restart reads the true state.
-pub(super) fn begin_anew(why: &str) -> ! {
+pub(super) fn exit_for_restart(why: &str) -> ! {
     tracing::error!(
         why,
         "this server ends at once, so that the next one begins with the state on the devices; start it again \
@@ -333,7 +333,7 @@ fn run() {
     let mut turn = 0_usize;
     let reading = Arc::new(AtomicBool::new(false));
     loop {
-        std::thread::sleep(LOOK_INTERVAL);
+        std::thread::sleep(CHECK_INTERVAL);
         attend();
         end_if_silent();
         if Instant::now() < next_reading {
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_the_labels_are_enough_and_none_is_not() {
+    fn half_of_the_labels_suffice_and_none_does_not() {
         for (read, disks, enough) in [
             (0, 0, true),
             (0, 1, false),
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn who_can_read_no_label_after_a_standstill_waits_until_enough_can_be_read() {
+    fn owner_check_retries_until_enough_labels_are_readable() {
         const ATTEMPTS: u32 = 3;
         let names = disks(&["a", "b", "c"]);
         let fails = names.iter().map(|disk| (disk.path.clone(), ATTEMPTS));
@@ -484,18 +484,18 @@ mod tests {
         assert!(is_enough(read, names.len()), "{failing:?}");
     }
 
-    struct Nobody;
+    struct NoWatcher;
 
-    impl Watcher for Nobody {
+    impl Watcher for NoWatcher {
         fn leg_failed(&self, _: u64, _: LegFailure, _: Option<u64>) {}
     }
 
     #[test]
-    fn each_leg_of_another_head_is_read_unless_the_record_leaves_it_out() {
+    fn legs_of_other_heads_are_read_unless_excluded_by_record() {
         const POOL: u64 = 4711;
         const LEGS: [u64; 2] = [4712, 4713];
-        let watcher: Arc<dyn Watcher> = Arc::new(Nobody);
-        legs::put_on_record(POOL, LEGS, Duration::from_secs(1), &watcher);
+        let watcher: Arc<dyn Watcher> = Arc::new(NoWatcher);
+        legs::register_legs(POOL, LEGS, Duration::from_secs(1), &watcher);
         LEGS.into_iter().for_each(legs::admit);
         let far = LEGS.iter().zip(["b", "c"]);
         let far = far.map(|(leg, name)| OpenDisk::far(name.into(), legs::find(*leg)));
@@ -504,11 +504,11 @@ mod tests {
         let mut round = Round::new(&owner, &all);
         let knows = |round: &Round<'_>| {
             let (read, disks) = round.counts();
-            round.knows_enough(read, disks)
+            round.is_conclusive(read, disks)
         };
         let read = |round: &mut Round<'_>, name: &str| {
             let found = owner.read(Path::new(name));
-            round.take(Told {
+            round.take(LabelRead {
                 disk: name.into(),
                 found,
                 asked: now_ns(),
@@ -518,12 +518,12 @@ mod tests {
         read(&mut round, "a");
         read(&mut round, "b");
         assert!(!knows(&round), "two of three, and c is another head's");
-        legs::fail(LEGS[1], LegFailure::Silent);
+        legs::fail(LEGS[1], LegFailure::TimedOut);
         assert!(!knows(&round), "the record may be another owner's by now");
         legs::exclude(LEGS[1], 1);
         assert!(knows(&round));
         round.looked = 0;
-        round.look();
+        round.check_clock();
         assert!(!knows(&round), "it stood still again");
         read(&mut round, "b");
         read(&mut round, "a");
@@ -532,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_hangs_is_asked_once_while_the_others_are_waited_for() {
+    fn hung_disk_is_read_once_while_others_are_retried() {
         let names = disks(&["a", "b", "c"]);
         let pool = Arc::new(Pool {
             fails: Mutex::new(vec![("b".into(), 3), ("c".into(), 3)]),

@@ -17,20 +17,20 @@ const CLIENTS_STAY: Duration = Duration::from_millis(100);
 const REST_MAX: Duration = Duration::from_millis(250);
 
 /// A client request reached a device since the last read of a copy began.
-static ASKED: AtomicBool = AtomicBool::new(false);
+static CLIENT_ACTIVE: AtomicBool = AtomicBool::new(false);
 /// The time of the last detection.
 static WAITING_SINCE: Mutex<Option<Instant>> = Mutex::new(None);
 
 /// Notes a client request to a device. On the path of each request, so it reads no clock.
-pub(super) fn client_asks() {
-    if !ASKED.load(Ordering::Relaxed) {
-        ASKED.store(true, Ordering::Relaxed);
+pub(super) fn note_client_request() {
+    if !CLIENT_ACTIVE.load(Ordering::Relaxed) {
+        CLIENT_ACTIVE.store(true, Ordering::Relaxed);
     }
 }
 
 fn clients_wait(now: Instant) -> bool {
     let mut since = WAITING_SINCE.lock().unwrap_or_else(PoisonError::into_inner);
-    if ASKED.swap(false, Ordering::Relaxed) {
+    if CLIENT_ACTIVE.swap(false, Ordering::Relaxed) {
         *since = Some(now);
     }
     since.is_some_and(|since| now.saturating_duration_since(since) < CLIENTS_STAY)
@@ -135,7 +135,7 @@ mod tests {
     const READ: Duration = Duration::from_millis(10);
 
     #[test]
-    fn a_device_rests_between_reads_while_clients_wait_and_not_otherwise() {
+    fn resync_reads_pause_only_while_clients_wait() {
         let pace = Pace::default();
         let now = Instant::now();
         assert_eq!(pace.begin_at(now, true), None, "the first one");
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn one_slow_read_does_not_stop_a_copy() {
+    fn pause_after_a_slow_read_is_bounded() {
         let pace = Pace::default();
         let now = Instant::now();
         pace.ended_at(now, Duration::from_secs(20));
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_first_is_done_first() {
+    fn delayed_tasks_run_in_order_of_deadline() {
         static DONE: Mutex<Vec<u32>> = Mutex::new(Vec::new());
         let later = Later::new(|number| DONE.lock().expect("no panic").push(number));
         let later = later.expect("a thread");

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_read_is_there_and_what_was_dropped_is_not() {
+    fn page_cache_residency_follows_reads_and_drops() {
         const PAGE: usize = 4096;
         let mut file = tempfile::NamedTempFile::new().expect("temporary file");
         file.write_all(&vec![7; 8 * PAGE]).expect("written");

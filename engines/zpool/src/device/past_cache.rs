@@ -114,7 +114,7 @@ mod tests {
     const BLOCK: usize = DIRECT_FILE_BLOCK as usize;
 
     #[test]
-    fn what_is_written_durably_is_seen_by_readers_and_leaves_nothing_to_flush() {
+    fn durable_write_is_readable_and_leaves_nothing_to_flush() {
         let file = tempfile::NamedTempFile::new().expect("temporary file");
         file.as_file().set_len(8 << 20).expect("size");
         // Not on every file system.

@@ -11,11 +11,11 @@ use rustix::io::Errno;
 
 use super::bridge::{open_apart, open_far};
 use super::legs::{Leg, LegFailure, is_gone};
-use super::stamp::label_places;
+use super::stamp::label_offsets;
 use super::{Device, DeviceIo, IoKind, OpenFailure, ownership};
 
 /// Longest time for one response. A healthy disk in standby needs longer to spin up, and is probed again.
-const ANSWER_WAIT: Duration = Duration::from_secs(2);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Offset in a label of its list of names and values, and the list's length.
 const LIST: (u64, usize) = (16 << 10, 112 << 10);
 /// The part of it before the list, which the library's own probe writes as well: its contents are rewritten unchanged.
@@ -29,10 +29,10 @@ pub enum ProbeFailure {
     Open(#[from] OpenFailure),
     /// It does not respond in time.
     #[error("it does not answer")]
-    Silent,
+    TimedOut,
     /// It returns an error.
     #[error("it answers with an error: {0}")]
-    Refuses(Errno),
+    Failed(Errno),
     /// Its label is not that of the device that was given up.
     #[error("it is another device, or has lost its label")]
     Another,
@@ -48,11 +48,11 @@ pub enum ProbeFailure {
 pub fn probe(path: &Path, pool_guid: u64, guid: u64) -> Result<(), ProbeFailure> {
     let device = open_apart(path, guid)?;
     let mut failed = ProbeFailure::Another;
-    for start in label_places(&*device)? {
+    for start in label_offsets(&*device)? {
         match probe_label(&*device, start, (pool_guid, guid)) {
-            Ok(true) => return ask(&*device, IoKind::Flush, 0, Vec::new()).map(drop),
+            Ok(true) => return send_request(&*device, IoKind::Flush, 0, Vec::new()).map(drop),
             Ok(false) => {}
-            Err(failure @ ProbeFailure::Refuses(_)) => failed = failure,
+            Err(failure @ ProbeFailure::Failed(_)) => failed = failure,
             Err(failure) => return Err(failure),
         }
     }
@@ -65,15 +65,15 @@ fn probe_label(
     start: u64,
     (pool_guid, guid): (u64, u64),
 ) -> Result<bool, ProbeFailure> {
-    let list = ask(device, IoKind::Read, start + LIST.0, vec![0; LIST.1])?;
+    let list = send_request(device, IoKind::Read, start + LIST.0, vec![0; LIST.1])?;
     let Some(label) = Label::parse(&list) else {
         return Ok(false);
     };
     if (label.pool_guid, label.guid) != (pool_guid, guid) {
         return Err(ProbeFailure::Another);
     }
-    let pad = ask(device, IoKind::Read, start + PAD.0, vec![0; PAD.1])?;
-    ask(device, IoKind::Write, start + PAD.0, pad)?;
+    let pad = send_request(device, IoKind::Read, start + PAD.0, vec![0; PAD.1])?;
+    send_request(device, IoKind::Write, start + PAD.0, pad)?;
     Ok(true)
 }
 
@@ -107,7 +107,7 @@ pub fn labelled(path: &Path, pool_guid: u64, guid: u64) -> Result<Labelled, Prob
         })
     });
     if !is_read {
-        return Err(ProbeFailure::Silent);
+        return Err(ProbeFailure::TimedOut);
     }
     let labels = labels.unwrap_or_default().into_iter();
     let of_pool: Vec<u64> = labels
@@ -122,7 +122,7 @@ pub fn labelled(path: &Path, pool_guid: u64, guid: u64) -> Result<Labelled, Prob
 }
 
 /// Issues one request to a device and blocks until it completes.
-pub(super) fn ask(
+pub(super) fn send_request(
     device: &dyn Device,
     kind: IoKind,
     offset: u64,
@@ -130,11 +130,11 @@ pub(super) fn ask(
 ) -> Result<Vec<u8>, ProbeFailure> {
     // As before any other I/O: this process may have been stopped, and another head may own the pool.
     ownership::attend();
-    ask_before_attending(device, kind, offset, data)
+    request_unchecked(device, kind, offset, data)
 }
 
-/// Like [`ask`], for the check of the pool's ownership.
-fn ask_before_attending(
+/// Like [`send_request`], for the check of the pool's ownership.
+fn request_unchecked(
     device: &dyn Device,
     kind: IoKind,
     offset: u64,
@@ -150,10 +150,10 @@ fn ask_before_attending(
             let _ = sender.send(result.map(|()| data));
         },
     ));
-    match answer.recv_timeout(ANSWER_WAIT) {
+    match answer.recv_timeout(RESPONSE_TIMEOUT) {
         Ok(Ok(data)) => Ok(data),
-        Ok(Err(errno)) => Err(ProbeFailure::Refuses(errno)),
-        Err(_) => Err(ProbeFailure::Silent),
+        Ok(Err(errno)) => Err(ProbeFailure::Failed(errno)),
+        Err(_) => Err(ProbeFailure::TimedOut),
     }
 }
 
@@ -188,12 +188,12 @@ fn fail(leg: Option<&Arc<Leg>>, why: LegFailure) {
 impl labels::Source for FarLabels {
     fn read(&self, offset: u64, bytes: &mut [u8]) -> rustix::io::Result<()> {
         let memory = vec![0; bytes.len()];
-        match ask_before_attending(&*self.device, IoKind::Read, offset, memory) {
+        match request_unchecked(&*self.device, IoKind::Read, offset, memory) {
             Ok(data) => {
                 bytes.copy_from_slice(&data);
                 Ok(())
             }
-            Err(ProbeFailure::Refuses(errno)) => {
+            Err(ProbeFailure::Failed(errno)) => {
                 // An unreadable block proves nothing about the remaining ones.
                 if is_gone(errno) {
                     fail(self.leg.as_ref(), LegFailure::Error(errno));
@@ -201,7 +201,7 @@ impl labels::Source for FarLabels {
                 Err(errno)
             }
             Err(_) => {
-                fail(self.leg.as_ref(), LegFailure::Silent);
+                fail(self.leg.as_ref(), LegFailure::TimedOut);
                 Err(Errno::TIMEDOUT)
             }
         }

@@ -89,7 +89,7 @@ pub(super) fn is_supported(disk: &impl Registrar) -> bool {
 
 /// Whether the block device at `path` supports persistent reservations; the device is not changed. `None` if it is no
 /// block device or cannot be opened.
-pub fn knows_reservations(path: &Path) -> Option<bool> {
+pub fn supports_reservations(path: &Path) -> Option<bool> {
     let disk = labels::open_disk(path, OFlags::RDONLY).ok()?;
     let kind = FileType::from_raw_mode(rustix::fs::fstat(&disk).ok()?.st_mode);
     (kind == FileType::BlockDevice).then(|| is_supported(&Kernel(disk.as_fd())))
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_that_was_proven_dead_cannot_write_when_it_wakes_up() {
+    fn fenced_owner_cannot_write_after_it_resumes() {
         let [old, new, _] = paths();
         take(&old, key(1), Removable::None).expect("free");
         take(&new, key(2), Removable::One(key(1))).expect("proven");
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn without_proof_a_living_owner_stays_and_nothing_is_left_behind() {
+    fn live_owner_keeps_reservation_without_proof() {
         let [old, new, _] = paths();
         take(&old, key(1), Removable::None).expect("free");
         assert_eq!(take(&new, key(2), Removable::None), Err(Refusal::Conflict));
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_host_takes_its_own_disk_again_after_a_crash() {
+    fn host_reacquires_its_own_reservation_after_a_crash() {
         let [own, _, _] = paths();
         take(&own, key(1), Removable::None).expect("free");
         take(&own, key(1), Removable::None).expect("its own");
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_registered_without_holding_is_removed_too() {
+    fn registration_without_reservation_is_preempted_too() {
         let [old, new, _] = paths();
         old.request(Request::Register(key(1))).expect("registers");
         take(&new, key(2), Removable::One(key(1))).expect("free");
@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_that_race_or_die_while_they_take_a_disk_never_both_have_it() {
+    fn racing_or_crashing_heads_never_both_hold_a_disk() {
         for owner in [None, Some(0), Some(1), Some(2)] {
             for removable in [Removable::None, Removable::One(key(2)), Removable::All] {
                 for other_at in 0..=REQUESTS_MAX {
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn an_administrator_who_vouches_for_all_removes_a_stranger() {
+    fn administrator_confirmation_preempts_an_unknown_key() {
         let [stranger, _, new] = paths();
         take(&stranger, key(7), Removable::None).expect("free");
         take(&new, key(2), Removable::All).expect("vouched for");
@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_of_the_kernel_are_told_apart() {
+    fn kernel_errors_map_to_distinct_refusals() {
         assert_eq!(judge(Ok(0)), Ok(()));
         let of_linux_6_1 = Ok(0x11_0018);
         for answer in [
@@ -531,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_is_not_taken_for_a_disk_with_reservations() {
+    fn partition_does_not_support_reservations() {
         struct Partition;
         impl Registrar for Partition {
             fn request(&self, _request: Request) -> Result<(), Refusal> {
@@ -542,19 +542,19 @@ mod tests {
     }
 
     #[test]
-    fn only_of_block_devices_is_it_told() {
+    fn reservation_support_is_known_of_block_devices_only() {
         let file = tempfile::NamedTempFile::new().expect("a file");
         for path in [
             file.path(),
             std::path::Path::new("/nowhere"),
             std::path::Path::new("/dev/null"),
         ] {
-            assert_eq!(knows_reservations(path), None, "{}", path.display());
+            assert_eq!(supports_reservations(path), None, "{}", path.display());
         }
     }
 
     #[test]
-    fn a_file_knows_no_reservations() {
+    fn file_does_not_support_reservations() {
         let file = tempfile::tempfile().expect("a file");
         assert!(!is_supported(&Kernel(file.as_fd())));
     }

@@ -14,7 +14,7 @@ use io_uring::register::Restriction;
 use io_uring::{IoUring, opcode, squeue, types};
 use rustix::io::Errno;
 
-use super::Place;
+use super::CompletionThread;
 use super::io::{DeviceIo, IoKind, LentPiece};
 use super::lock::LockedFile;
 
@@ -210,7 +210,7 @@ impl Ring {
             buffer = self.buffers.take(io.length());
             let bytes = buffer.bytes(io.length());
             if io.kind() == IoKind::Write && !io.copy_to(bytes) {
-                io.complete(Err(Errno::NXIO), Place::Elsewhere);
+                io.complete(Err(Errno::NXIO), CompletionThread::Elsewhere);
                 return;
             }
         }
@@ -362,6 +362,6 @@ impl Ring {
             // Before the library continues: another write may be blocked on this one's turn.
             Memory::Lent(lent) => drop(lent),
         }
-        io.complete(outcome, Place::Here);
+        io.complete(outcome, CompletionThread::Here);
     }
 }

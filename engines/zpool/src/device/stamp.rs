@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use super::bridge::open_apart;
-use super::probe::{ProbeFailure, ask};
+use super::probe::{ProbeFailure, send_request};
 use super::{Device, IoKind};
 
 /// Length of the block.
@@ -31,10 +31,10 @@ pub fn read_stamps(path: &Path, guid: u64) -> Result<Vec<Vec<u8>>, ProbeFailure>
     let device = open_apart(path, guid)?;
     let mut copies = Vec::new();
     let mut failed = None;
-    for offset in places(&*device)? {
-        match ask(&*device, IoKind::Read, offset, vec![0; STAMP_BYTES]) {
+    for offset in stamp_offsets(&*device)? {
+        match send_request(&*device, IoKind::Read, offset, vec![0; STAMP_BYTES]) {
             Ok(copy) => copies.push(copy),
-            Err(failure @ ProbeFailure::Refuses(_)) => failed = Some(failure),
+            Err(failure @ ProbeFailure::Failed(_)) => failed = Some(failure),
             Err(failure) => return Err(failure),
         }
     }
@@ -56,9 +56,9 @@ pub fn read_stamps(path: &Path, guid: u64) -> Result<Vec<Vec<u8>>, ProbeFailure>
 pub fn write_stamps(path: &Path, guid: u64, block: &[u8]) -> Result<(), ProbeFailure> {
     assert_eq!(block.len(), STAMP_BYTES, "a stamp is one block");
     let device = open_apart(path, guid)?;
-    for offset in places(&*device)? {
-        ask(&*device, IoKind::Write, offset, block.to_vec())?;
-        ask(&*device, IoKind::Flush, 0, Vec::new())?;
+    for offset in stamp_offsets(&*device)? {
+        send_request(&*device, IoKind::Write, offset, block.to_vec())?;
+        send_request(&*device, IoKind::Flush, 0, Vec::new())?;
     }
     Ok(())
 }
@@ -78,12 +78,12 @@ pub fn write_labels(
     let text = |failure: ProbeFailure| failure.to_string();
     forget_roots(path, guid).map_err(text)?;
     let device = open_apart(path, guid).map_err(|failure| failure.to_string())?;
-    let write = |offset, data| ask(&*device, IoKind::Write, offset, data).map_err(text);
+    let write = |offset, data| send_request(&*device, IoKind::Write, offset, data).map_err(text);
     write(0, vec![0; FRONT_BYTES])?;
-    for place in label_places(&*device).map_err(text)? {
+    for place in label_offsets(&*device).map_err(text)? {
         write(place + TEXT_AT, label(place + TEXT_AT)?)?;
     }
-    ask(&*device, IoKind::Flush, 0, Vec::new())
+    send_request(&*device, IoKind::Flush, 0, Vec::new())
         .map(drop)
         .map_err(text)
 }
@@ -105,20 +105,20 @@ pub fn device_bytes(path: &Path, guid: u64) -> Result<u64, ProbeFailure> {
 /// It does not respond, or returns an error. Then some labels may still have their uberblocks.
 pub fn forget_roots(path: &Path, guid: u64) -> Result<(), ProbeFailure> {
     let device = open_apart(path, guid)?;
-    for label in label_places(&*device)? {
+    for label in label_offsets(&*device)? {
         let zeros = vec![0; ROOTS_BYTES];
-        ask(&*device, IoKind::Write, label + ROOTS_AT, zeros)?;
+        send_request(&*device, IoKind::Write, label + ROOTS_AT, zeros)?;
     }
-    ask(&*device, IoKind::Flush, 0, Vec::new()).map(drop)
+    send_request(&*device, IoKind::Flush, 0, Vec::new()).map(drop)
 }
 
 /// Where its four labels begin.
-pub(super) fn label_places(device: &dyn Device) -> Result<[u64; 4], ProbeFailure> {
-    let [front, back] = places(device)?;
+pub(super) fn label_offsets(device: &dyn Device) -> Result<[u64; 4], ProbeFailure> {
+    let [front, back] = stamp_offsets(device)?;
     Ok([0, front, back, back + LABEL_BYTES])
 }
 
-fn places(device: &dyn Device) -> Result<[u64; 2], ProbeFailure> {
+fn stamp_offsets(device: &dyn Device) -> Result<[u64; 2], ProbeFailure> {
     let bytes = device.shape()?.bytes / LABEL_BYTES * LABEL_BYTES;
     Ok([LABEL_BYTES, bytes.saturating_sub(2 * LABEL_BYTES)])
 }

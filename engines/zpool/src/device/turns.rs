@@ -127,7 +127,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn writes_of_two_ways_wait_for_each_other_only_where_they_meet() {
+    fn direct_and_cached_writes_serialize_on_overlap_only() {
         let page = rustix::param::page_size();
         let turns = Arc::new(Turns::default());
         let large = turns.try_begin(Way::Direct, 0, 4 * page).expect("alone");
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_waits_begins_when_the_other_has_ended() {
+    fn overlapping_write_starts_after_the_other_completes() {
         let turns = Arc::new(Turns::default());
         let large = turns.try_begin(Way::Direct, 0, 1 << 20).expect("alone");
         let (sender, receiver) = std::sync::mpsc::channel();

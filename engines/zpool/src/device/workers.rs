@@ -202,5 +202,5 @@ impl Workers {
 /// Completes `io` on a worker, which then retains the first blocking call that follows.
 pub(super) fn complete_on_worker(io: DeviceIo, result: Result<(), rustix::io::Errno>) {
     KEPT.with_borrow_mut(|kept| *kept = Kept::Nothing);
-    io.complete(result, super::Place::Here);
+    io.complete(result, super::CompletionThread::Here);
 }

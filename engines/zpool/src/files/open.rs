@@ -9,7 +9,7 @@ use engine::capabilities::FileSystems;
 use engine::dataset::{DatasetError, DatasetErrorKind, DatasetRef, FileSystemSpec};
 use engine::gate::Gate;
 use file_system::FileSystemId;
-use file_system::check::{Summary, Told};
+use file_system::check::{CheckReport, Summary};
 use rustix::io::Errno;
 use units::VolumeName;
 use zpl::check::Ended;
@@ -120,7 +120,7 @@ impl OpenFileSystem for FileSystem {
         (!is_snapshot).then(|| Arc::new(shown()) as Arc<_>)
     }
 
-    fn check(&self, tell: &mut dyn FnMut(Told) -> bool) -> Result<Summary, DatasetError> {
+    fn check(&self, tell: &mut dyn FnMut(CheckReport) -> bool) -> Result<Summary, DatasetError> {
         const DOING: &str = "check";
         zpl::check::check(self.zpl.objects(), tell).map_err(|ended| match ended {
             Ended::Canceled => DatasetError::new(DOING, &self.name, DatasetErrorKind::Closed),
@@ -172,7 +172,7 @@ impl Pool {
         };
         let opened = Zpl::open_again(files, held);
         let zpl = Arc::new(opened.map_err(|error| refused(&name, &error))?);
-        zpl.free_beside();
+        zpl.free_in_background();
         Ok(FileSystem {
             name,
             zpl,

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use engine::capabilities::{Devices, Health, PoolProperties, Upkeep};
 use engine::dataset::Damage;
 use engine::pool::{
-    DeviceState, DeviceStatus, GoesOn, GroupSpec, PoolProperty, PoolSpec, PoolStatus, Role,
+    DeviceState, DeviceStatus, GroupSpec, PoolProperty, PoolSpec, PoolStatus, Resumption, Role,
     ScrubCommand, TrimCommand,
 };
-use labels::{DEVICE_BYTES_MIN, Label, LabelState, are_one, in_use_as};
+use labels::{DEVICE_BYTES_MIN, Label, LabelState, are_same_device, in_use_as};
 use rustix::io::Errno;
 use zpool_sys as sys;
 
@@ -42,7 +42,7 @@ impl Overwriter {
     fn outlived(&self, label: &Label) -> bool {
         let is_ours = |host: u32| {
             // Without a configured number, the host has a different one for each pool.
-            let of_pool = HostId::of_this_machine(&label.pool_name);
+            let of_pool = HostId::of_this_host(&label.pool_name);
             [self.host, of_pool].iter().any(|own| own.0.get() == host)
         };
         self.has_pool_of(label) || label.host_id.is_some_and(is_ours)
@@ -71,7 +71,9 @@ pub(super) fn check_new_devices<'a>(
 ) -> Result<(), PoolError> {
     let mut seen: Vec<&PathBuf> = Vec::new();
     for path in devices {
-        let twin = seen.iter().find(|one| **one == path || are_one(one, path));
+        let twin = seen
+            .iter()
+            .find(|one| **one == path || are_same_device(one, path));
         let checked = match twin {
             Some(twin) => Err(PoolErrorKind::DeviceUnusable {
                 path: path.clone(),
@@ -107,10 +109,10 @@ fn forget_wiped<'a>(
 }
 
 /// Erases foreign signatures once the pool has the devices: they must not require a flag after the pool is destroyed.
-pub(super) fn forget_other_contents<'a>(devices: impl Iterator<Item = &'a PathBuf>) {
+pub(super) fn erase_other_contents<'a>(devices: impl Iterator<Item = &'a PathBuf>) {
     for path in devices {
         let forgotten = labels::other_contents(path).and_then(|found| match found {
-            Some(_) => labels::forget_other_contents(path),
+            Some(_) => labels::erase_other_contents(path),
             None => Ok(()),
         });
         if let Err(error) = forgotten {
@@ -325,7 +327,7 @@ impl Pool {
             )
         };
         self.device_result(doing, code, Some(&path))?;
-        forget_other_contents(std::iter::once(&path));
+        erase_other_contents(std::iter::once(&path));
         Ok(())
     }
 
@@ -416,15 +418,15 @@ impl Upkeep for Pool {
     }
 
     fn damage(&self) -> Result<Vec<Damage>, PoolError> {
-        self.damaged_places()
+        self.damaged_ranges()
     }
 
-    fn go_on(
+    fn resume_pool(
         &self,
         device: Option<&str>,
         missing_are_not_newer: bool,
-    ) -> Result<GoesOn, PoolError> {
-        self.go_on_if_proven(device, missing_are_not_newer)
+    ) -> Result<Resumption, PoolError> {
+        self.resume_if_proven(device, missing_are_not_newer)
     }
 }
 
@@ -441,7 +443,7 @@ impl Devices for Pool {
         // SAFETY: the library runs; name and list are valid for the call and are copied.
         let code = unsafe { sys::bh_vdev_add(self.c_name().as_ptr(), tree.as_raw()) };
         self.device_result(DOING, code, groups.first().and_then(|g| g.devices.first()))?;
-        forget_other_contents(groups.iter().flat_map(|group| &group.devices));
+        erase_other_contents(groups.iter().flat_map(|group| &group.devices));
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// The directories with sets, in search order.
-const FOLDERS: [&str; 2] = ["/etc/zfs/compatibility.d", "/usr/share/zfs/compatibility.d"];
+const DIRECTORIES: [&str; 2] = ["/etc/zfs/compatibility.d", "/usr/share/zfs/compatibility.d"];
 /// Longest file that is a set.
 const FILE_BYTES_MAX: u64 = 16 << 10;
 /// Most sets that one value names.
@@ -62,7 +62,7 @@ fn text_of(word: &str) -> Result<String, String> {
     let is_name = !word.is_empty() && !word.contains('/') && word != "." && word != "..";
     let places: Vec<PathBuf> = match Path::new(word).is_absolute() {
         true => vec![word.into()],
-        false if is_name => FOLDERS
+        false if is_name => DIRECTORIES
             .iter()
             .map(|one| Path::new(one).join(word))
             .collect(),
@@ -76,7 +76,7 @@ fn text_of(word: &str) -> Result<String, String> {
         return Err(format!(
             "there is no set of features {word:?}: name one of those in {} (package \
              zfsutils-linux), or a file by its absolute path",
-            FOLDERS.join(" or ")
+            DIRECTORIES.join(" or ")
         ));
     };
     let mut text = String::new();
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_sets_have_is_allowed() {
+    fn features_common_to_all_sets_are_allowed() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = |name: &str, text: &str| {
             let path = folder.path().join(name);

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use engine::pool::legs::{GroupContent, Leg, LegGroup, Legs};
 use engine::pool::{Conflict, FoundDevice, LeftOut};
 use labels::{
-    Choice, LabelState, Place, Recorded, RootId, Standing, Twin, Uberblock, choose, has_root,
-    newest_settled, views,
+    Choice, DeviceIdentity, LabelState, PathMatch, Recorded, RootId, Twin, Uberblock, choose,
+    has_root, newest_settled, views,
 };
 use units::host_name;
 
@@ -59,7 +59,10 @@ pub(super) struct Settled {
 /// Chooses among `written`, the devices of one pool. The administrator chose those at `chosen`; `are_all`: and the pool
 /// has no further ones.
 pub(super) fn settle(written: Vec<Written>, chosen: &[PathBuf], are_all: bool) -> Settled {
-    let chosen: Vec<Place> = chosen.iter().filter_map(|path| Place::of(path)).collect();
+    let chosen: Vec<DeviceIdentity> = chosen
+        .iter()
+        .filter_map(|path| DeviceIdentity::of(path))
+        .collect();
     let mut settled = Settled::default();
     let written = match are_all {
         true => written,
@@ -72,7 +75,7 @@ pub(super) fn settle(written: Vec<Written>, chosen: &[PathBuf], are_all: bool) -
     for (guid, devices) in by_guid {
         let devices = settled.names_of_one(devices);
         let is_chosen = |device: &Written| {
-            let place = Place::of(device.path());
+            let place = DeviceIdentity::of(device.path());
             place.is_some_and(|place| chosen.iter().any(|one| one.is(&place)))
         };
         // Two choices for one device are ambiguous.
@@ -120,15 +123,15 @@ impl Settled {
         named.sort_by_key(|(place, device)| {
             let recorded = recorded(device.last()).path;
             let is_recorded = recorded.is_some_and(|path| Path::new(&path) == device.path());
-            let is_part = place.as_ref().is_some_and(Place::is_part);
+            let is_part = place.as_ref().is_some_and(DeviceIdentity::is_part);
             (is_part, !is_recorded)
         });
-        let mut kept: Vec<(Option<Place>, Written)> = Vec::new();
+        let mut kept: Vec<(Option<DeviceIdentity>, Written)> = Vec::new();
         for (place, device) in named {
-            let is_one = |other: &&(Option<Place>, Written)| match (&place, &other.0) {
+            let is_one = |other: &&(Option<DeviceIdentity>, Written)| match (&place, &other.0) {
                 (Some(place), Some(of_other)) => {
                     let is_one = || place.is_part() || device.has_contents_of(&other.1);
-                    place.is(of_other) || (place.may_be(of_other) && is_one())
+                    place.is(of_other) || (place.may_be_same_disk(of_other) && is_one())
                 }
                 _ => device.path() == other.1.path(),
             };
@@ -146,11 +149,11 @@ impl Settled {
 
     /// The devices with their paths, without disks that show the last labels of a partition, or partitions that show
     /// those of a disk.
-    fn without_views(&mut self, devices: Vec<Written>) -> Vec<(Option<Place>, Written)> {
+    fn without_views(&mut self, devices: Vec<Written>) -> Vec<(Option<DeviceIdentity>, Written)> {
         let counted = devices
             .iter()
-            .map(|device| (Place::of(device.path()), device.labels.len()));
-        let counted: Vec<(Option<Place>, usize)> = counted.collect();
+            .map(|device| (DeviceIdentity::of(device.path()), device.labels.len()));
+        let counted: Vec<(Option<DeviceIdentity>, usize)> = counted.collect();
         let views = views(&counted);
         let seen = views.iter().zip(&devices).filter_map(|(view, device)| {
             Some(LeftOut::SameDevice {
@@ -242,8 +245,9 @@ impl Settled {
                 }
                 let is_at_fault = device.is_far_behind(newest) && !leg.is_marked;
                 let is_chosen = self.chosen.contains(&leg.guid);
-                let is_elsewhere =
-                    device.standing() == Standing::Elsewhere && !is_chosen && legs.record.is_none();
+                let is_elsewhere = device.path_match() == PathMatch::Elsewhere
+                    && !is_chosen
+                    && legs.record.is_none();
                 if is_at_fault && is_short && is_chosen {
                     // No other device has the missing groups. A record of them would prevent devices from being
                     // attached to this one.
@@ -315,10 +319,10 @@ impl Written {
         (self.size, own.sum) == (other.size, others.sum) && self.roots == other.roots
     }
 
-    fn standing(&self) -> Standing {
+    fn path_match(&self) -> PathMatch {
         let label = self.settled();
         let is_ours = label.host_name.as_deref() == Some(host_name().as_str());
-        recorded(label).standing(self.path(), is_ours)
+        recorded(label).path_match(self.path(), is_ours)
     }
 
     fn as_twin(&self) -> Twin {
@@ -330,7 +334,7 @@ impl Written {
             import: import_of(self),
             state: label.state,
             roots: self.roots.clone(),
-            standing: self.standing(),
+            path_match: self.path_match(),
             rejected: rejected.map(|id| (id[0], id[1])).collect(),
         }
     }
@@ -341,7 +345,7 @@ impl Written {
             path: self.path().to_owned(),
             newest_txg: root.txg,
             newest_time_s: root.time_s,
-            is_home: self.standing() == Standing::Home,
+            is_home: self.path_match() == PathMatch::Home,
             is_exported: self.settled().state == LabelState::Exported,
         }
     }

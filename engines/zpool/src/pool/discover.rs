@@ -9,10 +9,10 @@ use engine::pool::legs::{GroupContent, Leg, LegGroup, Legs};
 use engine::pool::{
     Candidate, CandidateDevice, CandidateDevices, CandidateState, DiscoverError, LeftOut,
 };
-use labels::{Detached, LabelState, LockLook, Place, RootId, Uberblock, newest_settled};
+use labels::{Detached, DeviceIdentity, LabelState, LockProbe, RootId, Uberblock, newest_settled};
 
 use super::copies::{self, Behind, DEPTH_MAX, Settled};
-use super::label::{self, Label, Standing, Written};
+use super::label::{self, Label, Membership, Written};
 use crate::device;
 use crate::nvlist::{NvList, NvRef};
 
@@ -27,7 +27,7 @@ const LABEL_REMOVED: &str = "bulkhead:removed";
 /// Marks of the library's own on a device that cannot be used.
 const FAILED_MARKS: [&str; 4] = ["offline", "faulted", "removed", "not_present"];
 /// Words of the library's in `aux_state`: a device had too many errors, or an administrator faulted it.
-const FAILED_WORDS: [&str; 2] = ["err_exceeded", "external"];
+const FAILED_AUX_STATES: [&str; 2] = ["err_exceeded", "external"];
 /// Appended to the path of a device that is not one of the copies being split into a new pool.
 const OF_THE_ORIGINAL: &str = " (of the original)";
 /// Devices that are read concurrently.
@@ -108,7 +108,7 @@ pub fn discover_all(
 }
 
 fn is_locked(path: &Path) -> bool {
-    let look = LockLook::open(path).ok().flatten();
+    let look = LockProbe::open(path).ok().flatten();
     look.is_some_and(|look| look.is_held() == Ok(true))
 }
 
@@ -130,7 +130,7 @@ struct Chosen<'a> {
 }
 
 /// The labels of the devices in `places`.
-fn written_in(places: &[PathBuf]) -> Result<Vec<Standing>, DiscoverError> {
+fn written_in(places: &[PathBuf]) -> Result<Vec<Membership>, DiscoverError> {
     let mut paths = Vec::new();
     for place in places {
         let failed = |cause: std::io::Error| DiscoverError {
@@ -143,7 +143,7 @@ fn written_in(places: &[PathBuf]) -> Result<Vec<Standing>, DiscoverError> {
             let mut found: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
             found.sort();
             found.retain(|path| is_device(path));
-            paths.extend(found.into_iter().map(|path| (path, Found::InFolder)));
+            paths.extend(found.into_iter().map(|path| (path, Found::InDirectory)));
         } else {
             paths.push((place, Found::ByName));
         }
@@ -157,7 +157,7 @@ fn written_in(places: &[PathBuf]) -> Result<Vec<Standing>, DiscoverError> {
         match (read, found) {
             (Ok(read), _) => standings.extend(read),
             // A directory may contain any file; an unreadable one is not ours.
-            (Err(_), Found::InFolder) => {}
+            (Err(_), Found::InDirectory) => {}
             (Err(errno), Found::ByName) => {
                 return Err(DiscoverError {
                     path: path.clone(),
@@ -172,7 +172,7 @@ fn written_in(places: &[PathBuf]) -> Result<Vec<Standing>, DiscoverError> {
 /// Why a device is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Found {
-    InFolder,
+    InDirectory,
     ByName,
 }
 
@@ -198,14 +198,14 @@ fn is_device(path: &Path) -> bool {
 }
 
 /// Groups devices by pool. A device seen under two paths counts once.
-fn candidates(standings: Vec<Standing>, chosen: Chosen<'_>) -> Vec<Candidate> {
+fn candidates(standings: Vec<Membership>, chosen: Chosen<'_>) -> Vec<Candidate> {
     let mut pools: BTreeMap<u64, Vec<Written>> = BTreeMap::new();
     let mut aux = Vec::new();
     let mut detached = Vec::new();
     for standing in standings {
         let device = match standing {
-            Standing::Member(device) => device,
-            Standing::Detached(path, device) => {
+            Membership::Member(device) => device,
+            Membership::Detached(path, device) => {
                 detached.push((path, device));
                 continue;
             }
@@ -217,7 +217,7 @@ fn candidates(standings: Vec<Standing>, chosen: Chosen<'_>) -> Vec<Candidate> {
             pools.entry(label.pool_guid).or_default().push(device);
         }
     }
-    let aux = one_place_each(aux);
+    let aux = unique_paths(aux);
     let pools = pools.into_values();
     pools
         .filter_map(|written| {
@@ -228,13 +228,13 @@ fn candidates(standings: Vec<Standing>, chosen: Chosen<'_>) -> Vec<Candidate> {
 }
 
 /// The spares and caches with a unique path: for ambiguous ones the pool's own list has the path.
-fn one_place_each(aux: Vec<(u64, PathBuf)>) -> Vec<(u64, PathBuf)> {
+fn unique_paths(aux: Vec<(u64, PathBuf)>) -> Vec<(u64, PathBuf)> {
     let mut places: BTreeMap<u64, Vec<PathBuf>> = BTreeMap::new();
     for (guid, path) in aux {
         places.entry(guid).or_default().push(path);
     }
     let is_one = |paths: &[PathBuf]| {
-        let mut found = paths.iter().map(|path| Place::of(path));
+        let mut found = paths.iter().map(|path| DeviceIdentity::of(path));
         let first = found.next().flatten();
         found.all(|other| matches!((&first, &other), (Some(one), Some(other)) if one.is(other)))
     };
@@ -274,7 +274,7 @@ fn assemble(
     let let_go: Vec<(u64, PathBuf)> = let_go
         .map(|(path, device)| (device.guid, path.clone()))
         .collect();
-    let mut places = places_of(&labels);
+    let mut places = paths_of(&labels);
     places.extend(let_go.iter().cloned());
 
     let holes = view.u64s("hole_array");
@@ -340,10 +340,10 @@ fn assemble(
 }
 
 /// Where the devices were found, by their numbers.
-type Places = HashMap<u64, PathBuf>;
+type DevicePaths = HashMap<u64, PathBuf>;
 
 /// The paths of the devices of `labels`.
-fn places_of(labels: &[Label]) -> Places {
+fn paths_of(labels: &[Label]) -> DevicePaths {
     let places = labels.iter();
     places
         .map(|label| (label.guid, label.path.clone()))
@@ -367,7 +367,7 @@ fn legs(
     newest: &Label,
     root: Option<Uberblock>,
     groups: &BTreeMap<u64, &Label>,
-    places: &Places,
+    places: &DevicePaths,
     groups_missing: usize,
     let_go: &[(u64, PathBuf)],
 ) -> Legs {
@@ -403,7 +403,7 @@ struct Marks<'a> {
 
 impl Marks<'_> {
     fn are_on(&self, guid: u64, vdev: NvRef<'_>) -> bool {
-        let is_named = |word: String| FAILED_WORDS.contains(&word.as_str());
+        let is_named = |word: String| FAILED_AUX_STATES.contains(&word.as_str());
         let by_library = || {
             FAILED_MARKS.iter().any(|mark| vdev.u64(mark) == Some(1))
                 || vdev.text("aux_state").is_some_and(is_named)
@@ -414,7 +414,7 @@ impl Marks<'_> {
 }
 
 /// A group that holds data; `None` if it holds none, such as one that was removed.
-fn leg_group(tree: NvRef<'_>, places: &Places, marks: &Marks<'_>) -> Option<LegGroup> {
+fn leg_group(tree: NvRef<'_>, places: &DevicePaths, marks: &Marks<'_>) -> Option<LegGroup> {
     let kind = tree.text("type")?;
     let members: Vec<Vec<Leg>> = match tree.lists("children") {
         children if children.is_empty() => vec![legs_below(tree, places, marks, 0)],
@@ -442,7 +442,7 @@ fn leg_group(tree: NvRef<'_>, places: &Places, marks: &Marks<'_>) -> Option<LegG
 }
 
 /// The devices of `vdev`.
-fn legs_below(vdev: NvRef<'_>, places: &Places, marks: &Marks<'_>, depth: usize) -> Vec<Leg> {
+fn legs_below(vdev: NvRef<'_>, places: &DevicePaths, marks: &Marks<'_>, depth: usize) -> Vec<Leg> {
     let children = vdev.lists("children");
     if !children.is_empty() && depth < DEPTH_MAX {
         let below = children.into_iter();
@@ -537,7 +537,7 @@ fn placeholder(kind: &str, id: u64) -> NvList {
 /// recorded path.
 fn with_paths(
     vdev: Option<NvRef<'_>>,
-    places: &Places,
+    places: &DevicePaths,
     devices: &mut Vec<CandidateDevice>,
     are_all: bool,
     depth: usize,

@@ -11,7 +11,7 @@ use zpool_sys as sys;
 
 use super::copies::Behind;
 use super::discover::{Contents, at_once};
-use super::label::{self, Standing};
+use super::label::{self, Membership};
 use super::status::reason;
 use super::{Pool, c_text};
 use crate::device::{self, Guarded, OpenFailure};
@@ -22,10 +22,10 @@ use crate::runtime::Engine;
 /// The pool that has the device open or served, by its label.
 fn used_by_pool(path: &std::path::Path) -> Option<String> {
     match label::read(path).ok()?? {
-        Standing::Member(written) => {
+        Membership::Member(written) => {
             Some(written.last().pool_name.clone()).filter(|name| !name.is_empty())
         }
-        Standing::Detached(..) => None,
+        Membership::Detached(..) => None,
     }
 }
 
@@ -69,7 +69,7 @@ impl ClaimedPool<'_> {
     /// Whether the pool is ours whatever the import finds: no fact about its previous owner is open, and a failure of
     /// the import has another cause.
     pub fn is_certain(&self) -> bool {
-        !self.proof.is_by_silence()
+        !self.proof.needs_activity_check()
     }
 
     /// The previous owner's note in the labels.
@@ -261,7 +261,7 @@ impl Pool {
             let kind = PoolErrorKind::Copies(candidate.devices.conflicts.clone().into());
             return Err(PoolError::new(DOING, &candidate.name, kind));
         }
-        tell_left_out(candidate);
+        log_left_out(candidate);
         if let Some(kind) = PoolErrorKind::against(&candidate.devices.legs, options) {
             return Err(PoolError::new(DOING, &candidate.name, kind));
         }
@@ -279,7 +279,7 @@ impl Pool {
 }
 
 /// Reports the devices of the pool that were found and are not used.
-fn tell_left_out(candidate: &Candidate) {
+fn log_left_out(candidate: &Candidate) {
     let pool = &candidate.name;
     for left_out in &candidate.devices.left_out {
         match left_out {
@@ -464,7 +464,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_state_from_before_the_start_of_this_machine_may_have_seen_a_power_cut() {
+    fn state_from_before_boot_may_be_from_a_power_cut() {
         let now_s = rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec as u64;
         assert!(may_have_lost_power_since(0));
         assert!(may_have_lost_power_since(1_800_000));

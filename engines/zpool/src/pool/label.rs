@@ -54,7 +54,7 @@ impl Written {
 
 /// The state of a device by its labels.
 #[derive(Debug)]
-pub(crate) enum Standing {
+pub(crate) enum Membership {
     /// It belongs to a pool.
     Member(Written),
     /// Its pool has detached it; its path.
@@ -62,7 +62,7 @@ pub(crate) enum Standing {
 }
 
 /// Reads the file or block device at `path`; `None` if it has no label.
-pub(crate) fn read(path: &Path) -> rustix::io::Result<Option<Standing>> {
+pub(crate) fn read(path: &Path) -> rustix::io::Result<Option<Membership>> {
     let Some(device) = Device::open(path)? else {
         return Ok(None);
     };
@@ -76,9 +76,9 @@ pub(crate) fn read(path: &Path) -> rustix::io::Result<Option<Standing>> {
     });
     if labels.is_empty() {
         let detached = device.detached();
-        return Ok(detached.map(|label| Standing::Detached(path.to_owned(), label)));
+        return Ok(detached.map(|label| Membership::Detached(path.to_owned(), label)));
     }
-    Ok(Some(Standing::Member(Written {
+    Ok(Some(Membership::Member(Written {
         labels,
         roots: device.uberblocks(),
         size: device.size(),

@@ -55,10 +55,15 @@ pub fn newest_roots(path: &Path) -> Option<NewestRoots> {
 /// # Errors
 ///
 /// The pool is not open.
-pub fn note_lacking(pool: &PoolName, leg: u64, since: u64, waits: bool) -> Result<(), PoolError> {
+pub fn note_missing_data(
+    pool: &PoolName,
+    leg: u64,
+    since: u64,
+    waits: bool,
+) -> Result<(), PoolError> {
     let name = c_text(pool.as_str());
     // SAFETY: the library runs; the name is valid for the call.
-    let code = unsafe { sys::bh_pool_leg_lacks(name.as_ptr(), leg, since, waits.into()) };
+    let code = unsafe { sys::bh_pool_leg_missing_data(name.as_ptr(), leg, since, waits.into()) };
     checked("record the missing data of a leg", pool, code)
 }
 
@@ -108,7 +113,7 @@ pub fn bring_back(pool: &PoolName, leg: u64) -> Result<(), PoolError> {
 /// # Errors
 ///
 /// The pool is not open, or it is suspended again at once.
-pub fn go_on_with(pool: &PoolName, leg: u64) -> Result<(), PoolError> {
+pub fn resume_with_leg(pool: &PoolName, leg: u64) -> Result<(), PoolError> {
     let name = c_text(pool.as_str());
     // SAFETY: as above.
     let code = unsafe { sys::bh_pool_clear(name.as_ptr(), leg, 1) };

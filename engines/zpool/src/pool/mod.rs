@@ -4,12 +4,12 @@ mod change;
 mod compatibility;
 mod copies;
 mod discover;
-mod go_on;
 mod history;
 mod import;
 mod label;
 pub mod legs;
 mod owner;
+mod resume_pool;
 mod returns;
 mod spec;
 mod status;
@@ -67,7 +67,7 @@ impl Pool {
         let code =
             unsafe { sys::bh_pool_create(c_name.as_ptr(), tree.as_raw(), properties.as_raw()) };
         SystemError::check(code).map_err(|cause| PoolError::common(DOING, name, cause))?;
-        change::forget_other_contents(spec.devices());
+        change::erase_other_contents(spec.devices());
         Self::opened(engine, &spec.name, DOING)
     }
 

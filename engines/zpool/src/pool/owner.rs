@@ -15,12 +15,12 @@ use crate::device::{self, OpenDisk, Owner, OwnerOnDisk};
 #[derive(Debug)]
 struct PoolOwner {
     pool: Pool,
-    known: Known,
+    known: OpenedState,
 }
 
 /// The state since the pool was opened.
 #[derive(Debug)]
-struct Known {
+struct OpenedState {
     guid: u64,
     /// Ours.
     host_id: u32,
@@ -40,7 +40,7 @@ impl Pool {
             .filter_map(|disk| label::newest_uberblock(&disk.path));
         let owner: Arc<dyn Owner> = Arc::new(PoolOwner {
             pool: self.alias(),
-            known: Known {
+            known: OpenedState {
                 guid: candidate.guid,
                 host_id: self.engine().host_id().0.get(),
                 label_txg: Contents::of(candidate).txg,
@@ -81,7 +81,7 @@ impl Owner for PoolOwner {
     }
 }
 
-impl Known {
+impl OpenedState {
     fn judge(&self, found: &OwnerOnDisk, synced_txg: Option<u64>) -> Option<String> {
         if found.pool_guid != self.guid {
             // A label of another pool of this process, or of a device removed from this one.
@@ -112,7 +112,7 @@ mod tests {
     const THEIRS: u32 = 2;
 
     #[test]
-    fn what_another_head_wrote_after_us_contradicts_and_what_we_wrote_does_not() {
+    fn later_write_of_another_head_contradicts_ownership() {
         let of = |host_id, label_txg, newest_txg| OwnerOnDisk {
             pool_guid: 5,
             host_id,
@@ -139,7 +139,7 @@ mod tests {
                 false,
             ),
         ] {
-            let known = Known {
+            let known = OpenedState {
                 guid: 5,
                 host_id: OURS,
                 label_txg: 100,

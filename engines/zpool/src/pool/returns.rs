@@ -8,12 +8,12 @@ use engine::pool::{DeviceState, DeviceStatus};
 use zpool_sys as sys;
 
 use super::copies::import_of;
-use super::label::{self, Standing, Written};
+use super::label::{self, Membership, Written};
 use super::{Pool, c_text, legs};
 use crate::device;
 
 /// A device may miss the last uberblock from before it left.
-const ROOTS_LACKING_MAX: usize = 1;
+const ROOTS_MISSING_MAX: usize = 1;
 
 impl Pool {
     /// Marks `returning`, and all its descendants, as without data where it is an older image of itself.
@@ -48,7 +48,7 @@ impl Pool {
                     pool = %self.name, path = leaf.name,
                     "the device returned as an older image of itself: all of it is copied again"
                 );
-                if let Err(error) = legs::note_lacking(&self.name, leaf.guid, 1, false) {
+                if let Err(error) = legs::note_missing_data(&self.name, leaf.guid, 1, false) {
                     tracing::warn!(%error, "the device's missing data is not recorded");
                 }
             }
@@ -70,7 +70,7 @@ impl Pool {
             .filter(|txg| *txg > newest.txg && *txg < since)
             .count();
         let is_of_earlier_start = since > first && import_of(found) != import_of(peer);
-        lacking > ROOTS_LACKING_MAX || is_of_earlier_start
+        lacking > ROOTS_MISSING_MAX || is_of_earlier_start
     }
 }
 
@@ -81,7 +81,7 @@ fn written_on(leaf: &DeviceStatus) -> Option<Written> {
         return None;
     }
     match label::read(path).ok().flatten()? {
-        Standing::Member(found) if found.last().guid == leaf.guid => Some(found),
+        Membership::Member(found) if found.last().guid == leaf.guid => Some(found),
         _ => None,
     }
 }

@@ -114,7 +114,7 @@ fn status_of(config: NvRef<'_>) -> PoolStatus {
         devices.extend(spares.map(spare_of));
     }
     let lacking = config.numbers("lacking").into_iter();
-    note_lacking(&mut devices, &lacking.map(|(_, guid)| guid).collect());
+    note_missing_data(&mut devices, &lacking.map(|(_, guid)| guid).collect());
     let (size, allocated) = (get(counter::SPACE), get(counter::ALLOC));
     let name = config.text("name").unwrap_or_default();
     let load = tree.map(|tree| load_of_pool(tree, name.clone()));
@@ -141,16 +141,16 @@ fn status_of(config: NvRef<'_>) -> PoolStatus {
 }
 
 /// Why an online device is not a full member of its group yet.
-const LACKS: &str = "lacks data: its resilver has not begun";
+const MISSING_DATA: &str = "lacks data: its resilver has not begun";
 
 /// Marks online devices that do not have all data yet.
-fn note_lacking(devices: &mut [DeviceStatus], lacking: &BTreeSet<u64>) {
+fn note_missing_data(devices: &mut [DeviceStatus], lacking: &BTreeSet<u64>) {
     for device in devices {
         let is_behind = lacking.contains(&device.guid) && device.state == DeviceState::Online;
         if is_behind && device.reason.is_none() && !device.resilvering {
-            device.reason = Some(LACKS.into());
+            device.reason = Some(MISSING_DATA.into());
         }
-        note_lacking(&mut device.children, lacking);
+        note_missing_data(&mut device.children, lacking);
     }
 }
 
@@ -499,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_not_better_than_its_devices() {
+    fn vdev_state_is_no_better_than_its_children() {
         use DeviceState::{Degraded, Faulted, Online, Removed, Unavailable};
         let mirror = losses_max("mirror", None, 2);
         for (own, first, second, expected) in [
@@ -517,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_is_back_says_that_it_lacks_data() {
+    fn returned_device_is_reported_with_missing_data() {
         let mut devices = [
             device(Role::Data, DeviceState::Online),
             device(Role::Data, DeviceState::Online),
@@ -526,9 +526,9 @@ mod tests {
             [DeviceState::Online, DeviceState::Faulted].map(|state| device(Role::Data, state));
         (children[0].guid, children[1].guid) = (7, 8);
         devices[1].children = children.to_vec();
-        note_lacking(&mut devices, &BTreeSet::from([7, 8]));
+        note_missing_data(&mut devices, &BTreeSet::from([7, 8]));
         assert_eq!(devices[0].reason, None);
-        assert_eq!(devices[1].children[0].reason.as_deref(), Some(LACKS));
+        assert_eq!(devices[1].children[0].reason.as_deref(), Some(MISSING_DATA));
         assert_eq!(devices[1].children[1].reason, None);
     }
 

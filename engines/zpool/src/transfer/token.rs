@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_token_is_refused_with_a_reason() {
+    fn invalid_resume_token_is_refused_with_reason() {
         for (text, why) in [
             ("", "version"),
             ("2-0-0-", "version"),

@@ -241,7 +241,7 @@ impl Volume {
             Err(Shut::Paused) if !wait_mode.may_block() => {
                 Err(DeviceError::new(ErrorKind::WouldBlock, doing, extent))
             }
-            Err(Shut::Paused) if self.shared.gate.enter_patiently() => Ok(Using(&self.shared)),
+            Err(Shut::Paused) if self.shared.gate.enter_blocking() => Ok(Using(&self.shared)),
             Err(Shut::Paused) => Err(gone()),
         }
     }
@@ -291,7 +291,7 @@ fn attend(wait_mode: WaitMode<'_>, doing: &'static str, extent: Extent) -> Resul
         device::attend();
         return Ok(());
     }
-    match device::is_attentive() {
+    match device::is_check_recent() {
         true => Ok(()),
         false => Err(DeviceError::new(ErrorKind::WouldBlock, doing, extent)),
     }
@@ -402,7 +402,7 @@ impl BlockDevice for Volume {
         device_error(code, DOING, extent)?;
         let raw = NonNull::new(raw).expect("set when the call succeeds");
         std::mem::forget(using);
-        self.shared.gate.leave_lending();
+        self.shared.gate.leave_with_loan();
         let shared = Arc::clone(&self.shared);
         Ok(Box::new(loan::Write::new(shared, raw, extent)))
     }

@@ -15,8 +15,8 @@ use crate::error::SystemError;
 use crate::pool::{Pool, c_text};
 
 /// How long to wait for the log of a file system that another thread has open.
-const OTHERS_REPLAY: Duration = Duration::from_secs(30);
-const LOOK_PAUSE: Duration = Duration::from_millis(20);
+const OTHER_REPLAY_WAIT: Duration = Duration::from_secs(30);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// # Safety
 /// `arg` is a `&mut Vec<VolumeName>`, `name` NUL-terminated text.
@@ -75,10 +75,10 @@ impl IntentLogs for Pool {
                     if !self.is_unreplayed(name)? {
                         return Ok(());
                     }
-                    if started.elapsed() >= OTHERS_REPLAY {
+                    if started.elapsed() >= OTHER_REPLAY_WAIT {
                         return Err(error);
                     }
-                    std::thread::sleep(LOOK_PAUSE);
+                    std::thread::sleep(POLL_INTERVAL);
                 }
                 Err(error) => return Err(error),
             }

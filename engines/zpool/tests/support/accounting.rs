@@ -8,7 +8,7 @@ use super::Parts;
 pub fn objects(parts: &Parts, dataset: &str) -> String {
     let output = Command::new("/usr/sbin/zdb")
         .args(["-e", "-p"])
-        .arg(parts.folder())
+        .arg(parts.dir())
         .args(["-dddd", dataset])
         .output()
         .expect("zdb (package zfsutils-linux) is installed");

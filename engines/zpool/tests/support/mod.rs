@@ -23,7 +23,7 @@ use zpool::{Engine, EngineOptions, HostId, Pool};
 /// Names the part of a test that a process runs.
 const PART: &str = "ZPOOL_TEST_PART";
 /// Directory that the parts of one test share.
-const FOLDER: &str = "ZPOOL_TEST_FOLDER";
+const DIR: &str = "ZPOOL_TEST_FOLDER";
 /// Upper bound of a part, on the slowest host.
 const PART_TIME_MAX: Duration = Duration::from_secs(180);
 /// Upper bound of a wait for an event inside a part.
@@ -38,7 +38,7 @@ pub struct Ended {
 /// The parts of one test and their directory.
 pub struct Parts {
     test: &'static str,
-    folder: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 /// In a process that was started for a part of `test`: its name.
@@ -47,18 +47,18 @@ pub fn part() -> Option<String> {
 }
 
 /// The directory of the test, in a part.
-pub fn folder() -> PathBuf {
-    PathBuf::from(std::env::var_os(FOLDER).expect("set for every part"))
+pub fn dir() -> PathBuf {
+    PathBuf::from(std::env::var_os(DIR).expect("set for every part"))
 }
 
 impl Parts {
     pub fn of(test: &'static str) -> Self {
-        let folder = tempfile::tempdir().expect("temporary folder");
-        Self { test, folder }
+        let dir = tempfile::tempdir().expect("temporary dir");
+        Self { test, dir }
     }
 
-    pub fn folder(&self) -> &Path {
-        self.folder.path()
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
     }
 
     fn command(&self, part: &str) -> Command {
@@ -66,7 +66,7 @@ impl Parts {
         command
             .args([self.test, "--exact", "--nocapture", "--test-threads=1"])
             .env(PART, part)
-            .env(FOLDER, self.folder.path());
+            .env(DIR, self.dir.path());
         command
     }
 
@@ -81,7 +81,7 @@ impl Parts {
 
     /// Runs a part until it exits.
     pub fn run(&self, part: &str) -> Ended {
-        let log = self.folder.path().join(format!("{part}.log"));
+        let log = self.dir.path().join(format!("{part}.log"));
         let file = std::fs::File::create(&log).expect("log");
         let mut child = self
             .command(part)
@@ -120,7 +120,7 @@ impl Parts {
 
     /// Runs a full check of an exported pool by the stock `zdb`, including all checksums.
     pub fn zdb_is_content(&self, pool: &str) {
-        let output = zdb(self.folder.path(), pool);
+        let output = zdb(self.dir.path(), pool);
         assert!(
             output.status.success(),
             "zdb:\n{}{}",
@@ -138,7 +138,7 @@ pub fn isolated(test: &'static str, body: impl FnOnce()) {
     }
 }
 
-pub fn zdb(folder: &Path, pool: &str) -> Output {
+pub fn zdb(dir: &Path, pool: &str) -> Output {
     let path = format!(
         "{}:/usr/sbin:/sbin",
         std::env::var("PATH").unwrap_or_default()
@@ -146,7 +146,7 @@ pub fn zdb(folder: &Path, pool: &str) -> Output {
     Command::new("zdb")
         .env("PATH", path)
         .args(["-e", "-p"])
-        .arg(folder)
+        .arg(dir)
         .args(["-bcc", pool])
         .output()
         .expect("zdb (package zfsutils-linux) is installed")
@@ -161,7 +161,7 @@ pub fn sized_disks(names: &[&str], bytes: u64) -> Vec<PathBuf> {
     names
         .iter()
         .map(|name| {
-            let path = folder().join(name);
+            let path = dir().join(name);
             let file = std::fs::File::create(&path).expect("create");
             file.set_len(bytes).expect("size");
             path
@@ -205,7 +205,7 @@ pub fn two_pools() -> (Pool, Pool) {
 
 /// Opens the pool of the test's directory after its owner has died.
 pub fn import(engine: &'static Engine) -> Pool {
-    let found = discover(&[folder()]).expect("search");
+    let found = discover(&[dir()]).expect("search");
     let candidate = found.first().expect("a pool");
     let proof = same_host_and_locked(engine, candidate).expect("its owner has died");
     Pool::import(engine, candidate, proof, &ImportOptions::default()).expect("import")
@@ -256,7 +256,7 @@ pub fn scrub_finds_nothing(pool: &Pool) {
 }
 
 /// Writes some megabytes into the pool, through its history of properties.
-pub fn write_something(pool: &Pool, rounds: usize) {
+pub fn write_sample_data(pool: &Pool, rounds: usize) {
     for round in 0..rounds {
         let comment = vec![("comment".to_owned(), format!("round {round}"))];
         pool.set_properties(&comment).expect("set a property");

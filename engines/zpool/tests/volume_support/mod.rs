@@ -18,7 +18,7 @@ use zpool::{Engine, EngineOptions, HostId, Pool, Volume};
 
 /// A pool on files that are removed with it.
 pub struct Scratch {
-    pub folder: tempfile::TempDir,
+    pub dir: tempfile::TempDir,
     pub pool: Pool,
 }
 
@@ -70,10 +70,10 @@ pub fn watch_devices(options: &mut EngineOptions, see: impl Fn(&DeviceIo) + Send
     }));
 }
 
-pub fn disk_files(folder: &Path, count: usize, bytes: u64) -> Vec<PathBuf> {
+pub fn disk_files(dir: &Path, count: usize, bytes: u64) -> Vec<PathBuf> {
     (0..count)
         .map(|n| {
-            let path = folder.join(format!("disk{n}"));
+            let path = dir.join(format!("disk{n}"));
             let file = std::fs::File::create(&path).expect("create a disk file");
             file.set_len(bytes).expect("size a disk file");
             path
@@ -83,16 +83,16 @@ pub fn disk_files(folder: &Path, count: usize, bytes: u64) -> Vec<PathBuf> {
 
 impl Scratch {
     pub fn new(bytes: u64) -> Self {
-        let folder = tempfile::tempdir().expect("temporary folder");
-        Self::in_folder(folder, bytes)
+        let dir = tempfile::tempdir().expect("temporary dir");
+        Self::in_dir(dir, bytes)
     }
 
-    pub fn in_folder(folder: tempfile::TempDir, bytes: u64) -> Self {
-        let devices = disk_files(folder.path(), 1, bytes);
+    pub fn in_dir(dir: tempfile::TempDir, bytes: u64) -> Self {
+        let devices = disk_files(dir.path(), 1, bytes);
         let name = "tank".parse().expect("a pool name");
         let spec = PoolSpec::new(name, GroupKind::Stripe, devices);
         let pool = Pool::create(start_engine(), &spec).expect("the pool is created");
-        Self { folder, pool }
+        Self { dir, pool }
     }
 
     /// A sparse volume, open.
@@ -115,14 +115,14 @@ impl Scratch {
     /// Exports the pool and has the stock `zdb` read and check every block of it.
     pub fn export_and_judge(self) {
         self.pool.export().map_err(|(_, e)| e).expect("export");
-        judge(self.folder.path());
+        judge(self.dir.path());
     }
 }
 
-pub fn judge(folder: &Path) {
+pub fn judge(dir: &Path) {
     let output = Command::new("zdb")
         .args(["-e", "-p"])
-        .arg(folder)
+        .arg(dir)
         .args(["-bcc", "tank"])
         .output()
         .expect("zdb is installed");

@@ -11,7 +11,7 @@ use units::PoolName;
 
 use super::witness::names;
 use super::{LegsOfPool, names_no_pool, peer, read};
-use crate::view::remembering;
+use crate::view::current_members;
 
 impl LegsOfPool {
     pub(super) fn add_head(
@@ -22,22 +22,22 @@ impl LegsOfPool {
     ) -> Result<Answer, Failure> {
         let (known, shown) = (self.multi_head.file(), viewer.shown());
         let (file, _) = read(&self.path)?;
-        let number = coming(&known, (&file, &self.path), &self.pool, name)?;
+        let number = joining_member(&known, (&file, &self.path), &self.pool, name)?;
         let record = shown.record.as_ref();
         if record.is_none_or(|record| record.members.is_none()) {
             let message = "nothing was changed: the record does not name its members yet";
             return Err(Failure::new(FailureKind::Unavailable, message)
                 .advise("check that all members respond and have this release of bulkhead: the record names them then"));
         }
-        let wish = with(&remembering(&known, &shown), number, &file)?;
-        if names(&shown, &wish) {
+        let desired = with(&current_members(&known, &shown), number, &file)?;
+        if names(&shown, &desired) {
             if file != *known {
                 self.has_read(file, reporter);
             }
             return Ok(Done::already(format!("{name} is a head of the pool")));
         }
         let joining = file.members.get(name).map(peer);
-        self.change((viewer, reporter), file, &wish, joining)?;
+        self.change((viewer, reporter), file, &desired, joining)?;
         Ok(Done::changed(format!(
             "{name} stores the record of the pool's legs, and may serve the pool; `bulkhead pool status {}` names the command that attaches \
              each of its legs",
@@ -49,7 +49,7 @@ impl LegsOfPool {
 impl LegsOfPool {
     /// Adds the leg of that name, if it is one of another head, and the configuration now names it and has no other
     /// change.
-    pub(super) fn learn_leg(&self, leg: &str, reporter: &Reporter) {
+    pub(super) fn add_leg(&self, leg: &str, reporter: &Reporter) {
         let known = self.multi_head.file();
         let (Some((head, _)), Ok((file, _))) = (leg.split_once(':'), read(&self.path)) else {
             return;
@@ -95,7 +95,7 @@ fn with(before: &Membership, head: MemberId, file: &LegsFile) -> Result<Membersh
 
 /// The number of the head that the configuration now names. Nothing else may differ from the known configuration,
 /// except its legs, and a witness that is removed.
-fn coming(
+fn joining_member(
     known: &LegsFile,
     (file, path): (&LegsFile, &Path),
     pool: &PoolName,
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_third_head_comes_to_two_also_in_the_place_of_a_witness() {
+    fn third_head_is_added_also_replacing_a_witness() {
         let file = three_heads();
         let (heads, witness) = ([MemberId(1), MemberId(2)], MemberId(3));
         let two = Membership::TwoHeads(heads);
@@ -163,11 +163,11 @@ mod tests {
     }
 
     #[test]
-    fn the_configuration_names_the_head_and_its_legs_and_changes_nothing_else() {
+    fn configuration_adds_only_the_head_and_its_legs() {
         let (known, file) = (two_heads(), three_heads());
         let path = Path::new("/legs.toml");
         let judge = |known: &LegsFile, file: &LegsFile, name| {
-            coming(known, (file, path), &tank(), name).map_err(|error| error.message)
+            joining_member(known, (file, path), &tank(), name).map_err(|error| error.message)
         };
         assert_eq!(judge(&known, &file, "c"), Ok(MemberId(4)));
         assert_eq!(judge(&file, &file, "c"), Ok(MemberId(4)), "read before");

@@ -9,19 +9,19 @@ use control::answer::{Answer, Done};
 use control::{Failure, FailureKind};
 use leg_door::MemberRequest;
 use leg_record::{MemberId, Membership, Record};
-use legs::{Configured, Proof, Reporter, Shown, Stage, Viewer};
+use legs::{Configured, Proof, PublishedState, Reporter, Stage, Viewer};
 use legs_config::{Kind, LegsFile};
 use members::Peer;
 use units::PoolName;
 
 use super::{LegsOfPool, names_no_pool, peer, read};
-use crate::view::remembering;
+use crate::view::current_members;
 
 /// Time-out of the command. A change that the other head does not accept is taken back earlier.
 const CHANGE_WAIT: Duration = Duration::from_secs(45);
 /// Time-out for a concurrent check of the file, and the pause between two attempts.
-const LOOK_WAIT: Duration = Duration::from_secs(2);
-const LOOK_PAUSE: Duration = Duration::from_millis(10);
+const POLL_WAIT: Duration = Duration::from_secs(2);
+const POLL_PAUSE: Duration = Duration::from_millis(10);
 
 impl LegsOfPool {
     /// Changes the members of the open pool's record.
@@ -44,25 +44,25 @@ impl LegsOfPool {
 
     /// A concurrent check of the file holds the lock for a short time.
     fn lock_changes(&self) -> Option<MutexGuard<'_, ()>> {
-        let until = Instant::now() + LOOK_WAIT;
+        let until = Instant::now() + POLL_WAIT;
         loop {
             match self.is_changing.try_lock() {
                 Ok(lock) => return Some(lock),
                 Err(_) if Instant::now() >= until => return None,
-                Err(_) => std::thread::sleep(LOOK_PAUSE),
+                Err(_) => std::thread::sleep(POLL_PAUSE),
             }
         }
     }
 
     /// Adopts the file if it was changed after the members, to the same members as the record.
-    pub(super) fn see_whether_file_follows(&self, viewer: &Viewer, reporter: &Reporter) {
+    pub(super) fn check_file_follows(&self, viewer: &Viewer, reporter: &Reporter) {
         // A change of the members handles the file itself. The state before the lock may predate such a change.
         if let Ok(_lock) = self.is_changing.try_lock() {
             self.follow_file(&viewer.shown(), reporter);
         }
     }
 
-    fn follow_file(&self, shown: &Shown, reporter: &Reporter) {
+    fn follow_file(&self, shown: &PublishedState, reporter: &Reporter) {
         let known = self.multi_head.file();
         let read = read(&self.path).ok().map(|(file, _)| file);
         let read = read.filter(|file| names(shown, &file.membership()));
@@ -112,23 +112,23 @@ impl LegsOfPool {
         witness: Option<&str>,
     ) -> Result<Answer, Failure> {
         let (known, shown) = (self.multi_head.file(), viewer.shown());
-        let before = remembering(&known, &shown);
-        let (file, wish) = match witness {
+        let before = current_members(&known, &shown);
+        let (file, desired) = match witness {
             None => (self.file_without(&known), without(&before)?),
             Some(name) => {
                 let (file, _) = read(&self.path)?;
-                let number = coming(&known, (&file, &self.path), &self.pool, name)?;
-                let wish = with(&before, number, |one| known.name(one))?;
-                (file, wish)
+                let number = joining_member(&known, (&file, &self.path), &self.pool, name)?;
+                let desired = with(&before, number, |one| known.name(one))?;
+                (file, desired)
             }
         };
-        if names(&shown, &wish) {
+        if names(&shown, &desired) {
             self.follow_file(&shown, reporter);
-            return Ok(Done::already(told(witness, "stores", "store")));
+            return Ok(Done::already(reported(witness, "stores", "store")));
         }
         let joining = witness.and_then(|name| file.members.get(name)).map(peer);
-        self.change((viewer, reporter), file, &wish, joining)?;
-        Ok(Done::changed(told(witness, "stores", "store")))
+        self.change((viewer, reporter), file, &desired, joining)?;
+        Ok(Done::changed(reported(witness, "stores", "store")))
     }
 
     /// Changes the members. A new one receives the record when both heads have agreed.
@@ -136,24 +136,24 @@ impl LegsOfPool {
         &self,
         (viewer, reporter): (&Viewer, &Reporter),
         file: LegsFile,
-        wish: &Membership,
+        desired: &Membership,
         joining: Option<Peer>,
     ) -> Result<(), Failure> {
         let (known, shown) = (self.multi_head.file(), viewer.shown());
-        let coming = joining.as_ref().map(|one| one.member);
-        tracing::debug!(pool = %self.pool, ?wish, ?coming, "a change of members is requested");
-        has_room(shown.record.as_ref(), coming)?;
-        self.do_agree(&file, wish, coming)?;
+        let joining_member = joining.as_ref().map(|one| one.member);
+        tracing::debug!(pool = %self.pool, ?desired, ?joining_member, "a change of members is requested");
+        has_room(shown.record.as_ref(), joining_member)?;
+        self.do_agree(&file, desired, joining_member)?;
         if file != *known {
             self.has_read(file, reporter);
         }
-        reporter.change_members(wish.clone(), joining);
-        let is_over = |now: &Shown| {
-            let is_done = names(now, wish) || now.changes_taken_back != shown.changes_taken_back;
+        reporter.change_members(desired.clone(), joining);
+        let is_over = |now: &PublishedState| {
+            let is_done = names(now, desired) || now.changes_taken_back != shown.changes_taken_back;
             is_done || now.stage != Stage::Open
         };
         let after = viewer.wait_for(CHANGE_WAIT, is_over);
-        let is_done = names(&after, wish);
+        let is_done = names(&after, desired);
         tracing::debug!(pool = %self.pool, is_done, "a change of members has ended");
         if is_done {
             return Ok(());
@@ -161,7 +161,7 @@ impl LegsOfPool {
         reporter.leave_members();
         let is_taken_back = after.changes_taken_back != shown.changes_taken_back;
         let is_leaving = matches!(
-            remembering(&known, &after),
+            current_members(&known, &after),
             Membership::WitnessLeaves { .. }
         );
         Err(unfinished(is_taken_back && !is_leaving))
@@ -171,16 +171,16 @@ impl LegsOfPool {
     fn do_agree(
         &self,
         file: &LegsFile,
-        wish: &Membership,
-        coming: Option<MemberId>,
+        desired: &Membership,
+        joining_member: Option<MemberId>,
     ) -> Result<(), Failure> {
         let config = leg_record::Config {
-            membership: wish.clone(),
+            membership: desired.clone(),
             ..self.config()
         };
         let network = self.network_of(file, Proof::None);
         let names = self.names(file.clone());
-        legs::see_members(config, network, coming, names).map_err(|error| {
+        legs::inspect_members(config, network, joining_member, names).map_err(|error| {
             let failure = self.refused(&error);
             let message = format!("nothing was changed: {}", failure.message);
             Failure::new(failure.kind, message).advise(format!(
@@ -192,14 +192,14 @@ impl LegsOfPool {
 }
 
 /// Whether the record has these members.
-pub(super) fn names(shown: &Shown, wish: &Membership) -> bool {
+pub(super) fn names(shown: &PublishedState, desired: &Membership) -> bool {
     let record = shown.record.as_ref();
-    record.is_some_and(|record| record.members.as_ref() == Some(wish))
+    record.is_some_and(|record| record.members.as_ref() == Some(desired))
 }
 
 /// Whether the record has room for the life of a new member.
-fn has_room(record: Option<&Record>, coming: Option<MemberId>) -> Result<(), Failure> {
-    let is_full = |record: &Record| coming.is_some_and(|one| !record.takes_a_life_of(one));
+fn has_room(record: Option<&Record>, joining_member: Option<MemberId>) -> Result<(), Failure> {
+    let is_full = |record: &Record| joining_member.is_some_and(|one| !record.uses_life_of(one));
     match record.is_some_and(is_full) {
         false => Ok(()),
         true => Err(Failure::usage(
@@ -252,7 +252,7 @@ fn with(
 }
 
 /// The number of the witness that the configuration now names. Nothing else may differ from the known configuration.
-fn coming(
+fn joining_member(
     known: &LegsFile,
     (file, path): (&LegsFile, &Path),
     pool: &PoolName,
@@ -296,7 +296,7 @@ fn differs_by_witness(known: &LegsFile, file: &LegsFile, pool: &PoolName) -> boo
     is_same && heads(known) == heads(file) && file.pools.contains_key(pool) && !is_moved
 }
 
-fn told(witness: Option<&str>, one: &str, several: &str) -> String {
+fn reported(witness: Option<&str>, one: &str, several: &str) -> String {
     match witness {
         Some(name) => format!("the witness {name} {one} the record of the pool's legs"),
         None => format!("both heads alone {several} the record of the pool's legs"),
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_witness_comes_to_two_heads_alone_and_goes_from_two_heads() {
+    fn witness_is_added_to_and_removed_from_two_heads() {
         let (heads, witness) = (HEADS, WITNESS);
         let two = Membership::TwoHeads(heads);
         let three = Membership::TwoHeadsAndWitness { heads, witness };
@@ -361,7 +361,7 @@ mod tests {
 
     /// An administrator removes it from the file after it is no member any more.
     #[test]
-    fn a_file_without_the_witness_that_went_differs_in_nothing_else() {
+    fn file_without_removed_witness_is_otherwise_equal() {
         let (before, mut after) = (with_witness(), two_heads());
         let differs =
             |before: &LegsFile, after: &LegsFile| differs_by_witness(before, after, &tank());
@@ -381,24 +381,24 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_is_full_of_witnesses_that_left_takes_one_of_those() {
+    fn full_record_reuses_number_of_removed_witness() {
         let mut record = Record::new(123, leg_record::Ballot::default(), []);
-        let told = |record: &Record, coming: u64| {
-            has_room(Some(record), Some(MemberId(coming))).map_err(|error| error.message)
+        let reported = |record: &Record, joining_member: u64| {
+            has_room(Some(record), Some(MemberId(joining_member))).map_err(|error| error.message)
         };
         record.lives = (3..14).map(|number| (MemberId(number), 1)).collect();
-        assert_eq!(told(&record, 20), Ok(()));
+        assert_eq!(reported(&record, 20), Ok(()));
         record.lives.insert(MemberId(14), 1);
-        assert!(told(&record, 20).is_err_and(|why| why.contains("no room for another")));
-        assert_eq!(told(&record, 14), Ok(()));
+        assert!(reported(&record, 20).is_err_and(|why| why.contains("no room for another")));
+        assert_eq!(reported(&record, 14), Ok(()));
         assert!(has_room(Some(&record), None).is_ok());
     }
 
     #[test]
-    fn the_configuration_names_the_witness_and_changes_nothing_else() {
+    fn configuration_adds_only_the_witness() {
         let (known, file) = (two_heads(), with_witness());
         let path = Path::new("/legs.toml");
-        let judge = |file: &LegsFile, name| coming(&known, (file, path), &tank(), name);
+        let judge = |file: &LegsFile, name| joining_member(&known, (file, path), &tank(), name);
         assert_eq!(judge(&file, "w").ok(), Some(WITNESS));
         let unnamed = judge(&known, "w").expect_err("it is not there");
         assert!(unnamed.message.contains("/legs.toml names no witness w"));
@@ -410,7 +410,7 @@ mod tests {
         assert!(differs.message.contains("differs from what"), "{differs:?}");
         let mut others = file.clone();
         others.members.get_mut("w").expect("a witness").fingerprint = file.members["b"].fingerprint;
-        let replaced = coming(&others, (&file, path), &tank(), "w");
+        let replaced = joining_member(&others, (&file, path), &tank(), "w");
         assert!(
             replaced.is_err(),
             "a replaced witness is read at the start only"

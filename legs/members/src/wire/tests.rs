@@ -1,7 +1,7 @@
 //! Messages as bytes.
 
 use super::*;
-use leg_record::{Lack, Session, Tag};
+use leg_record::{MissingData, Session, Tag};
 
 const POOL: u64 = 42;
 
@@ -11,47 +11,47 @@ fn ballot() -> Ballot {
 
 fn record() -> Record {
     let mut record = Record::new(POOL, ballot(), (1..=3).map(DiskId));
-    let lack = Lack {
+    let missing_data = MissingData {
         since: 90,
         newest: 91,
     };
-    record.drop_disk(DiskId(2), lack);
+    record.drop_disk(DiskId(2), missing_data);
     record.lives.insert(MemberId(2), 8);
     record
 }
 
 fn messages() -> Vec<Message> {
-    let (memory, version) = (Memory::new(record()), record().version());
+    let (memory, version) = (MemberState::new(record()), record().version());
     let tag = Tag { boot: 9, number: 4 };
     let mut all = vec![
         Message::Alive,
-        Message::Ask(Request::Read(tag)),
-        Message::Ask(Request::Claim {
+        Message::Request(Request::Read(tag)),
+        Message::Request(Request::Claim {
             ballot: ballot(),
             by: MemberId(2),
         }),
-        Message::Ask(Request::Withdraw(ballot())),
-        Message::Ask(Request::Propose(record())),
-        Message::Ask(Request::Welcome(record())),
-        Message::Ask(Request::Join {
+        Message::Request(Request::Withdraw(ballot())),
+        Message::Request(Request::Propose(record())),
+        Message::Request(Request::Welcome(record())),
+        Message::Request(Request::Join {
             tag,
             record: record(),
             life: 6,
         }),
-        Message::Tell(Answer::Forgot(tag, 8)),
-        Message::Ask(Request::Committed(ballot(), version)),
-        Message::Tell(Answer::Known(tag, memory.clone())),
-        Message::Tell(Answer::Known(tag, Memory::default())),
-        Message::Tell(promised(Some(record()), 6)),
-        Message::Tell(promised(None, 0)),
-        Message::Tell(Answer::Serves(ballot())),
-        Message::Tell(Answer::Accepted(ballot(), version)),
-        Message::Tell(Answer::Refused {
-            asked: ballot(),
+        Message::Response(Response::StateLost(tag, 8)),
+        Message::Request(Request::Committed(ballot(), version)),
+        Message::Response(Response::Known(tag, memory.clone())),
+        Message::Response(Response::Known(tag, MemberState::default())),
+        Message::Response(promised(Some(record()), 6)),
+        Message::Response(promised(None, 0)),
+        Message::Response(Response::Serves(ballot())),
+        Message::Response(Response::Accepted(ballot(), version)),
+        Message::Response(Response::Refused {
+            requested: ballot(),
             promised: ballot(),
         }),
         Message::Found(memory),
-        Message::Founded(version),
+        Message::Created(version),
     ];
     all.extend(Silence::ALL.map(Message::Silent));
     all.extend(lender_messages());
@@ -59,9 +59,9 @@ fn messages() -> Vec<Message> {
     all
 }
 
-fn promised(record: Option<Record>, life: u64) -> Answer {
+fn promised(record: Option<Record>, life: u64) -> Response {
     let ballot = ballot();
-    Answer::Promised {
+    Response::Promised {
         ballot,
         record,
         life,
@@ -81,10 +81,10 @@ fn lender_messages() -> Vec<Message> {
             before: 38,
         },
     };
-    let lent = |answer, export: &str| {
+    let lent = |response, export: &str| {
         Message::Lent(Lent {
             disk: DiskId(5),
-            answer,
+            response,
             export: export.to_owned(),
             denial: None,
         })
@@ -95,18 +95,18 @@ fn lender_messages() -> Vec<Message> {
         Denial::InUse,
         Denial::Unopened,
         Denial::Unknown,
-        Denial::Anew,
+        Denial::Reopened,
     ];
     let denied = denied.map(|denial| {
         Message::Lent(Lent {
             disk: DiskId(5),
-            answer: LenderAnswer::Refused(session),
+            response: LenderResponse::Refused(session),
             export: String::new(),
             denial: Some(denial),
         })
     });
     let holders = [
-        Holder::Nobody,
+        Holder::Unused,
         Holder::Session(Some(MemberId(2))),
         Holder::Session(None),
         Holder::Process,
@@ -115,7 +115,7 @@ fn lender_messages() -> Vec<Message> {
         Holder::NotLent,
     ];
     let looked = holders.map(|holder| {
-        Message::Looked(Looked {
+        Message::Inspection(Inspection {
             disk: DiskId(5),
             holder,
             enforced: ballot(),
@@ -124,12 +124,12 @@ fn lender_messages() -> Vec<Message> {
         })
     });
     let mut all = vec![
-        Message::AskLender(DiskId(5), LenderRequest::Claim(session)),
-        Message::AskLender(DiskId(5), LenderRequest::Begin(session, 8)),
-        lent(LenderAnswer::Admitted(session, observed), "5"),
-        lent(LenderAnswer::Begun(session), ""),
-        Message::LookAt(DiskId(5)),
-        Message::AskConfiguration,
+        Message::LenderRequest(DiskId(5), LenderRequest::Claim(session)),
+        Message::LenderRequest(DiskId(5), LenderRequest::Begin(session, 8)),
+        lent(LenderResponse::Admitted(session, observed), "5"),
+        lent(LenderResponse::Begun(session), ""),
+        Message::Inspect(DiskId(5)),
+        Message::RequestConfiguration,
         Message::Configuration(None),
         Message::Configuration(Some([7; DIGEST_BYTES])),
     ];
@@ -140,7 +140,7 @@ fn lender_messages() -> Vec<Message> {
 fn liveness() -> Vec<Message> {
     let silent_ms = [(MemberId(1), 400), (MemberId(2), 70_000)];
     vec![
-        Message::AskLiveness,
+        Message::RequestLiveness,
         Message::Liveness(Liveness::default()),
         Message::Liveness(Liveness {
             observed_ms: 90_000,
@@ -151,7 +151,7 @@ fn liveness() -> Vec<Message> {
 
 /// As written by the first release.
 #[test]
-fn messages_are_written_byte_for_byte_as_before() {
+fn messages_are_encoded_byte_for_byte_as_in_first_release() {
     let before: Vec<&str> = include_str!("messages.hex").lines().collect();
     let written = messages()
         .into_iter()
@@ -165,14 +165,14 @@ fn messages_are_written_byte_for_byte_as_before() {
 #[test]
 fn a_text_about_a_disk_has_a_bound_and_no_control_characters() {
     let looked = |contents: String| {
-        let looked = Looked {
+        let looked = Inspection {
             disk: DiskId(5),
-            holder: Holder::Nobody,
+            holder: Holder::Unused,
             enforced: ballot(),
             pool: None,
             contents,
         };
-        let envelope = enveloped(Message::Looked(looked));
+        let envelope = enveloped(Message::Inspection(looked));
         Envelope::decode(&envelope.encode()[4..]) == Ok(envelope)
     };
     assert!(looked("a pool".repeat(42)));
@@ -189,7 +189,7 @@ fn enveloped(message: Message) -> Envelope {
 }
 
 #[test]
-fn every_message_comes_back_and_no_part_or_tail_of_it_is_one() {
+fn every_message_round_trips_and_no_part_of_it_decodes() {
     for message in messages() {
         let envelope = enveloped(message);
         let bytes = envelope.encode();
@@ -207,7 +207,7 @@ fn every_message_comes_back_and_no_part_or_tail_of_it_is_one() {
 }
 
 #[test]
-fn the_name_of_an_export_has_a_bound_and_is_not_shown() {
+fn export_name_is_bounded_and_not_displayed() {
     let session = Session::default();
     let observed = Observed {
         incarnation: 8,
@@ -220,7 +220,7 @@ fn the_name_of_an_export_has_a_bound_and_is_not_shown() {
     let named = |length| {
         enveloped(Message::Lent(Lent {
             disk: DiskId(5),
-            answer: LenderAnswer::Admitted(session, observed),
+            response: LenderResponse::Admitted(session, observed),
             export: "s".repeat(length),
             denial: None,
         }))
@@ -233,16 +233,16 @@ fn the_name_of_an_export_has_a_bound_and_is_not_shown() {
 }
 
 #[test]
-fn the_longest_memory_fits() {
-    let lack = Lack {
+fn longest_stored_state_fits() {
+    let missing_data = MissingData {
         since: 90,
         newest: 91,
     };
     let mut record = Record::new(POOL, ballot(), (0..1024).map(DiskId));
-    (0..1024).for_each(|disk| record.drop_disk(DiskId(disk), lack));
+    (0..1024).for_each(|disk| record.drop_disk(DiskId(disk), missing_data));
     let tag = Tag { boot: 9, number: 4 };
-    let known = Answer::Known(tag, Memory::new(record));
-    let bytes = enveloped(Message::Tell(known)).encode();
+    let known = Response::Known(tag, MemberState::new(record));
+    let bytes = enveloped(Message::Response(known)).encode();
     assert!(bytes.len() <= MESSAGE_BYTES_MAX + 4, "{}", bytes.len());
     let too_long = MESSAGE_BYTES_MAX as u32 + 1;
     assert_eq!(
@@ -253,7 +253,7 @@ fn the_longest_memory_fits() {
 
 /// At most so many members, each once, in ascending order.
 #[test]
-fn a_liveness_that_lists_too_many_members_or_one_twice_is_malformed() {
+fn liveness_with_too_many_or_duplicate_members_is_malformed() {
     let listed = |members: &[u64]| {
         let mut bytes = vec![kind::LIVENESS];
         for number in [POOL, 5, 90_000] {
@@ -272,12 +272,12 @@ fn a_liveness_that_lists_too_many_members_or_one_twice_is_malformed() {
 
 /// The example bytes of `docs/formats/members.md`.
 #[test]
-fn the_bytes_are_those_of_the_format() {
+fn encoding_matches_documented_bytes() {
     let claim = Request::Claim {
         ballot: ballot(),
         by: MemberId(2),
     };
-    let bytes = enveloped(Message::Ask(claim)).encode();
+    let bytes = enveloped(Message::Request(claim)).encode();
     let mut expected = vec![41, 0, 0, 0, 2];
     for number in [42_u64, 5, 3, 7, 2] {
         expected.extend(number.to_le_bytes());
@@ -289,7 +289,7 @@ fn the_bytes_are_those_of_the_format() {
 }
 
 #[test]
-fn a_stranger_and_a_later_version_are_told_apart() {
+fn foreign_protocol_and_later_version_are_distinguished() {
     let mut bytes = hello(MemberId(3));
     bytes[8] = 3;
     assert_eq!(greeted(&bytes), Err(WireError::UnknownVersion(3)));
@@ -299,7 +299,7 @@ fn a_stranger_and_a_later_version_are_told_apart() {
 
 #[test]
 fn a_record_of_another_pool_is_refused() {
-    let mut envelope = enveloped(Message::Ask(Request::Propose(record())));
+    let mut envelope = enveloped(Message::Request(Request::Propose(record())));
     envelope.pool = 43;
     let bytes = envelope.encode();
     assert_eq!(Envelope::decode(&bytes[4..]), Err(WireError::OtherPool));

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use certificates::Identity;
 use leg_record::MemberId;
-use members::{Heard, LinkState, Links, Message, Peer};
+use members::{LinkState, Links, Message, Peer, Received};
 
 use super::Halt;
 use crate::Failure;
-use crate::shown::Unheard;
+use crate::shown::Unresponsive;
 
 /// Connections to all members in the configuration, for one pool.
 pub(super) struct Connections {
@@ -30,7 +30,7 @@ impl Connections {
         pool: u64,
         identity: Arc<Identity>,
         peers: Vec<Peer>,
-        receive: impl Fn(Heard) + Send + Sync + 'static,
+        receive: impl Fn(Received) + Send + Sync + 'static,
     ) -> Result<Self, Failure> {
         let now = Instant::now();
         let lost = peers.iter().map(|peer| (peer.member, now)).collect();
@@ -73,8 +73,8 @@ impl Connections {
     }
 
     /// Sends a message and returns the time, or `None` without a connection.
-    pub(super) fn say(&self, member: MemberId, message: Message) -> Option<Instant> {
-        let said = self.links.say(member, self.pool, message);
+    pub(super) fn send(&self, member: MemberId, message: Message) -> Option<Instant> {
+        let said = self.links.send(member, self.pool, message);
         said.then(Instant::now)
     }
 
@@ -84,7 +84,7 @@ impl Connections {
     }
 
     /// Updates the state of all connections. Returns members with a new one.
-    pub(super) fn look(&mut self, now: Instant) -> Vec<MemberId> {
+    pub(super) fn inspect(&mut self, now: Instant) -> Vec<MemberId> {
         let mut found = Vec::new();
         for (member, state) in self.links.states() {
             match state {
@@ -129,14 +129,14 @@ impl Connections {
     }
 
     /// Members without a connection, each with the reason.
-    pub(super) fn lost(&self) -> BTreeMap<MemberId, Unheard> {
+    pub(super) fn lost(&self) -> BTreeMap<MemberId, Unresponsive> {
         let states = self.links.states();
         let lost = self.lost.keys().map(|member| {
             let why = match states.get(member) {
-                Some(LinkState::Lost(why)) => Unheard::Lost(why.clone()),
-                Some(LinkState::Stranger(why)) => Unheard::Stranger(why.clone()),
-                _ if self.links.has(*member) => Unheard::Lost("no connection yet".to_owned()),
-                _ => Unheard::Unnamed,
+                Some(LinkState::Lost(why)) => Unresponsive::Lost(why.clone()),
+                Some(LinkState::Stranger(why)) => Unresponsive::Stranger(why.clone()),
+                _ if self.links.has(*member) => Unresponsive::Lost("no connection yet".to_owned()),
+                _ => Unresponsive::Unnamed,
             };
             (*member, why)
         });

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use leg_memory::{Awake, FenceRequest, Processes, Pulse, Signs, is_of_new_process};
-use leg_record::{MemberId, Memory};
+use leg_memory::{Awake, ContactCounter, FenceRequest, Processes, Pulse, is_of_new_process};
+use leg_record::{MemberId, MemberState};
 use takeover::budget::MISSED;
 
 use super::Halt;
-use crate::proof::{Proof, Sight};
+use crate::proof::{Observation, Proof};
 use crate::{Failure, random};
 
 /// Two heads alone: a request to fence the other one, which would count as its vote.
@@ -31,10 +31,10 @@ pub(super) struct Liveness {
     proof: Proof,
     /// Two heads alone, by the record that the member of this head accepted: the other one.
     other: Option<MemberId>,
-    signs: Signs,
+    signs: ContactCounter,
     signs_seen: u64,
     /// Time of the last message of each other member.
-    heard: BTreeMap<MemberId, Instant>,
+    received: BTreeMap<MemberId, Instant>,
     began: Instant,
     /// When this process, or the member of this head, resumed after a freeze.
     thawed: Option<Instant>,
@@ -55,8 +55,8 @@ impl Liveness {
         other: Option<MemberId>,
     ) -> Result<Self, Failure> {
         let side = |error: std::io::Error| Failure::Side(format!("{}: {error}", folder.display()));
-        let signs = Signs::open(&folder).map_err(side)?;
-        let pulse = other.map(|_| Pulse::look_at(&folder));
+        let signs = ContactCounter::open(&folder).map_err(side)?;
+        let pulse = other.map(|_| Pulse::inspect(&folder));
         let pulse = pulse.transpose().map_err(side)?;
         Ok(Self {
             pool,
@@ -64,7 +64,7 @@ impl Liveness {
             other,
             signs_seen: signs.read(),
             signs,
-            heard: BTreeMap::new(),
+            received: BTreeMap::new(),
             began: Instant::now(),
             thawed: None,
             processes: Processes::default(),
@@ -90,8 +90,8 @@ impl Liveness {
         if other == self.other {
             return Ok(());
         }
-        self.forget_request();
-        let pulse = other.map(|_| Pulse::look_at(&self.folder)).transpose();
+        self.discard_request();
+        let pulse = other.map(|_| Pulse::inspect(&self.folder)).transpose();
         self.pulse =
             pulse.map_err(|error| Halt::Because(format!("{}: {error}", self.folder.display())))?;
         self.other = other;
@@ -99,25 +99,25 @@ impl Liveness {
     }
 
     /// Whether the member of this head received a message of another head since the last call.
-    pub(super) fn was_other_heard(&mut self) -> bool {
+    pub(super) fn had_contact_with_other(&mut self) -> bool {
         let seen = self.signs.read();
         let before = std::mem::replace(&mut self.signs_seen, seen);
         if let (Some(other), true) = (self.other, before != seen) {
-            self.note_sign(other, is_of_new_process(before, seen));
+            self.record_contact(other, is_of_new_process(before, seen));
         }
         before != seen
     }
 
     /// Notes a message of another member. `boot`: number of its process.
-    pub(super) fn note_heard(&mut self, from: MemberId, boot: u64) {
-        let is_new = self.processes.hear(from, boot);
-        self.note_sign(from, is_new);
+    pub(super) fn note_received(&mut self, from: MemberId, boot: u64) {
+        let is_new = self.processes.receive(from, boot);
+        self.record_contact(from, is_new);
     }
 
     /// A fence before a new process of the head sent a message is no vote. Nor is one after which an old process sends
     /// a message.
-    fn note_sign(&mut self, from: MemberId, is_new_process: bool) {
-        self.heard.insert(from, Instant::now());
+    fn record_contact(&mut self, from: MemberId, is_new_process: bool) {
+        self.received.insert(from, Instant::now());
         let is_confirmed = |request: &Requested| {
             request.is_missed
                 && leg_memory::is_fence_confirmed(&self.folder, self.pool, request.number)
@@ -130,7 +130,7 @@ impl Liveness {
                 member = from.0,
                 "a message of that head: an earlier fence does not count"
             );
-            self.forget_request();
+            self.discard_request();
         }
     }
 
@@ -144,14 +144,14 @@ impl Liveness {
                 "a freeze ends: earlier messages do not count"
             );
             self.thawed = Some(Instant::now());
-            self.forget_request();
+            self.discard_request();
         }
         was_frozen
     }
 
-    fn forget_request(&mut self) {
+    fn discard_request(&mut self) {
         if self.request.take().is_some() {
-            if let Err(error) = leg_memory::forget_fence(&self.folder, self.pool) {
+            if let Err(error) = leg_memory::discard_fence_request(&self.folder, self.pool) {
                 tracing::warn!(%error, "a request for a fence stays");
             }
         }
@@ -161,15 +161,18 @@ impl Liveness {
     ///
     /// Only after a message of the other head since this process started or resumed after a freeze: otherwise the other
     /// head may have considered this one off, and its fence would be no vote.
-    pub(super) fn look_for_fence(&mut self, name: &str, connections: u64, now: Instant) -> bool {
-        let heard = self.other.and_then(|other| self.heard.get(&other).copied());
-        let heard = heard.filter(|heard| self.thawed.is_none_or(|thawed| thawed < *heard));
-        let Some(heard) = heard else {
+    pub(super) fn check_fence(&mut self, name: &str, connections: u64, now: Instant) -> bool {
+        let received = self
+            .other
+            .and_then(|other| self.received.get(&other).copied());
+        let received =
+            received.filter(|received| self.thawed.is_none_or(|thawed| thawed < *received));
+        let Some(received) = received else {
             return false;
         };
-        let is_missed = now.saturating_duration_since(heard) >= MISSED;
-        if self.is_connected_anew(connections) {
-            self.forget_request();
+        let is_missed = now.saturating_duration_since(received) >= MISSED;
+        if self.is_reconnected(connections) {
+            self.discard_request();
         }
         let (number, connections) = match &mut self.request {
             Some(request) if request.is_true => return false,
@@ -209,7 +212,7 @@ impl Liveness {
         false
     }
 
-    fn is_connected_anew(&self, connections: u64) -> bool {
+    fn is_reconnected(&self, connections: u64) -> bool {
         let request = self.request.as_ref();
         request.is_some_and(|request| request.connections != connections)
     }
@@ -217,40 +220,55 @@ impl Liveness {
     /// Whether the other head was fenced after the last message from it and to it.
     pub(super) fn is_fenced(&self, head: MemberId, connections: u64) -> bool {
         let is_true = self.request.as_ref().is_some_and(|request| request.is_true);
-        self.other == Some(head) && is_true && !self.is_connected_anew(connections)
+        self.other == Some(head) && is_true && !self.is_reconnected(connections)
     }
 
     /// The state that the other head sent to the member of this head. `boot`: number of the member's process.
-    pub(super) fn heard_before(&self, boot: u64) -> Option<Memory> {
+    pub(super) fn received_before(&self, boot: u64) -> Option<MemberState> {
         let is_steady = self.pulse.as_ref().is_some_and(Pulse::is_steady);
-        let heard = leg_memory::heard(&self.folder, self.pool, boot);
-        heard.filter(|_| is_steady)
+        let received = leg_memory::received(&self.folder, self.pool, boot);
+        received.filter(|_| is_steady)
     }
 
     /// The observed state of a head. `is_connected`, `is_silent`: now.
-    pub(super) fn sight(&self, head: MemberId, is_connected: bool, is_silent: bool) -> Sight {
-        Sight {
-            answers: is_connected && !is_silent,
+    pub(super) fn observation(
+        &self,
+        head: MemberId,
+        is_connected: bool,
+        is_silent: bool,
+    ) -> Observation {
+        Observation {
+            responses: is_connected && !is_silent,
             is_connected,
-            heard: self.heard.get(&head).copied(),
+            received: self.received.get(&head).copied(),
             began: self.began,
         }
     }
 
     /// Whether the proof about a head counts now.
-    pub(super) fn counts_as_off(&self, head: MemberId, sight: Sight, now: Instant) -> bool {
+    pub(super) fn counts_as_off(
+        &self,
+        head: MemberId,
+        observation: Observation,
+        now: Instant,
+    ) -> bool {
         let is_vote = self.other == Some(head);
-        self.proof.counts(head, is_vote, sight, now)
+        self.proof.counts(head, is_vote, observation, now)
     }
 
     /// Why the proof about a head does not count.
-    pub(super) fn objection(&self, head: MemberId, sight: Sight, name: &str) -> Option<String> {
+    pub(super) fn objection(
+        &self,
+        head: MemberId,
+        observation: Observation,
+        name: &str,
+    ) -> Option<String> {
         let is_vote = self.other == Some(head);
-        self.proof.objection(name, is_vote, sight)
+        self.proof.objection(name, is_vote, observation)
     }
 
     /// Whether the only proof about the other one of two heads is an administrator's confirmation.
-    pub(super) fn relies_on_word(&self) -> bool {
-        self.proof == Proof::Word && self.other.is_some()
+    pub(super) fn relies_on_confirmation(&self) -> bool {
+        self.proof == Proof::Confirmation && self.other.is_some()
     }
 }

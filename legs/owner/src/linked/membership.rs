@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use leg_record::{Answer, Config, DiskId, LegGroup, MemberId, Memory, Record};
+use leg_record::{Config, DiskId, LegGroup, MemberId, MemberState, Record, Response};
 use members::Silence;
 
 use crate::Configured;
-use crate::shown::Unheard;
+use crate::shown::Unresponsive;
 
 /// The members, and the head that lends each disk.
 pub(super) struct Membership {
@@ -14,7 +14,7 @@ pub(super) struct Membership {
     /// Its members count for records that name none.
     config: Config,
     lenders: BTreeMap<DiskId, MemberId>,
-    own: Memory,
+    own: MemberState,
     /// Whether the member of this head has sent its state, or the reason why not, since the opening began.
     has_own: bool,
     /// The current members.
@@ -39,7 +39,7 @@ impl Membership {
             me: config.me,
             config: config.clone(),
             lenders: lenders(&config.groups),
-            own: Memory::default(),
+            own: MemberState::default(),
             has_own: false,
             members: config.members().into_iter().collect(),
             silent: BTreeMap::new(),
@@ -50,7 +50,7 @@ impl Membership {
     }
 
     /// Returns the durable state of the member of this head.
-    pub(super) fn own(&self) -> &Memory {
+    pub(super) fn own(&self) -> &MemberState {
         &self.own
     }
 
@@ -58,7 +58,7 @@ impl Membership {
         self.has_own
     }
 
-    pub(super) fn forget_own(&mut self) {
+    pub(super) fn discard_own(&mut self) {
         self.has_own = false;
     }
 
@@ -87,14 +87,14 @@ impl Membership {
     }
 
     /// Members that do not respond for the pool, each with the reason.
-    pub(super) fn silent(&self) -> impl Iterator<Item = (MemberId, Unheard)> {
+    pub(super) fn silent(&self) -> impl Iterator<Item = (MemberId, Unresponsive)> {
         let silent = self.silent.iter();
-        silent.map(|(member, why)| (*member, Unheard::Silent(*why)))
+        silent.map(|(member, why)| (*member, Unresponsive::Silent(*why)))
     }
 
     /// Whether a record names other members than the configured ones, which are used while the member of this head
     /// sends no state.
-    pub(super) fn is_of_others(&self, record: &Record) -> bool {
+    pub(super) fn is_on_other_head(&self, record: &Record) -> bool {
         let named = record.members.as_ref();
         let rule = self.config.by(self.own.accepted.as_ref());
         self.is_silent(self.me) && named.is_some_and(|named| *named != rule.membership)
@@ -141,7 +141,7 @@ impl Membership {
     }
 
     /// A member responds for the pool.
-    pub(super) fn answers(&mut self, member: MemberId) {
+    pub(super) fn responses(&mut self, member: MemberId) {
         self.silent.remove(&member);
     }
 
@@ -159,19 +159,19 @@ impl Membership {
     }
 
     /// The member of this head responded. `proposed`: the record that it accepted.
-    pub(super) fn note_own(&mut self, answer: &Answer, proposed: Option<Record>) {
-        self.has_own |= matches!(answer, Answer::Known(..));
-        match answer {
-            Answer::Known(_, memory) => self.own = memory.clone(),
-            Answer::Promised { ballot, record, .. } => {
+    pub(super) fn note_own(&mut self, response: &Response, proposed: Option<Record>) {
+        self.has_own |= matches!(response, Response::Known(..));
+        match response {
+            Response::Known(_, memory) => self.own = memory.clone(),
+            Response::Promised { ballot, record, .. } => {
                 self.own.promised = *ballot;
                 self.own.accepted = record.clone();
             }
-            Answer::Accepted(ballot, _) => {
+            Response::Accepted(ballot, _) => {
                 self.own.promised = *ballot;
                 self.own.accepted = proposed.or(self.own.accepted.take());
             }
-            Answer::Serves(_) | Answer::Refused { .. } | Answer::Forgot(..) => {}
+            Response::Serves(_) | Response::Refused { .. } | Response::StateLost(..) => {}
         }
     }
 }

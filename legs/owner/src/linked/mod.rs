@@ -8,7 +8,7 @@
 mod connections;
 mod liveness;
 mod membership;
-mod questions;
+mod pending_requests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -19,7 +19,8 @@ use std::time::{Duration, Instant};
 use certificates::Identity;
 use leg_memory::StoreError;
 use leg_record::{
-    Answer, Ballot, Config, DiskId, LenderAnswer, LenderRequest, MemberId, Memory, Record, Request,
+    Ballot, Config, DiskId, LenderRequest, LenderResponse, MemberId, MemberState, Record, Request,
+    Response,
 };
 use members::{Message, Peer, Silence};
 use takeover::budget::{FENCED_WAIT, OWN_WAIT, RESUME_WAIT, STOPPED_WAIT, UNREACHABLE_WAIT};
@@ -27,13 +28,13 @@ use takeover::budget::{FENCED_WAIT, OWN_WAIT, RESUME_WAIT, STOPPED_WAIT, UNREACH
 use self::connections::Connections;
 use self::liveness::Liveness;
 use self::membership::Membership;
-use self::questions::{Answered, Questions};
-use crate::proof::{Proof, Sight};
-use crate::shown::Unheard;
+use self::pending_requests::{PendingRequests, Responded};
+use crate::proof::{Observation, Proof};
+use crate::shown::Unresponsive;
 use crate::{Configured, Failure, Input, Reporter};
 
 /// Interval of checks whether members have lost their state.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const POLL_AGAIN: Duration = Duration::from_secs(1);
 /// Interval of checks of the other heads' configurations.
 const CONFIGURATION_AGAIN: Duration = Duration::from_secs(10);
 
@@ -72,7 +73,7 @@ pub(crate) struct Linked {
     /// Held from the first proposal to the end of the term.
     owner: Option<File>,
     connections: Connections,
-    questions: Questions,
+    pending_requests: PendingRequests,
     liveness: Liveness,
     membership: Membership,
     /// Time of the last check whether members have lost their state.
@@ -94,7 +95,7 @@ impl Linked {
         let (pool, other) = (config.pool, config.other_of_two());
         let liveness = Liveness::start(folder.clone(), pool, network.proof, other)?;
         let reporter = reporter.clone();
-        let receive = move |heard| reporter.send(Input::Heard(heard));
+        let receive = move |received| reporter.send(Input::Received(received));
         let me = (config.me, boot);
         let connections = Connections::start(me, pool, network.identity, network.peers, receive)?;
         let now = Instant::now();
@@ -104,7 +105,7 @@ impl Linked {
             folder,
             owner: None,
             connections,
-            questions: Questions::default(),
+            pending_requests: PendingRequests::default(),
             liveness,
             membership: Membership::new(config, network.configuration, network.heads),
             looked: now,
@@ -112,7 +113,7 @@ impl Linked {
         })
     }
 
-    pub(crate) fn own(&self) -> &Memory {
+    pub(crate) fn own(&self) -> &MemberState {
         self.membership.own()
     }
 
@@ -129,8 +130,8 @@ impl Linked {
 
     /// Whether a record names other members than the configured ones, which are used while the member of this head
     /// sends no state.
-    pub(crate) fn is_of_others(&self, record: &Record) -> bool {
-        self.membership.is_of_others(record)
+    pub(crate) fn is_on_other_head(&self, record: &Record) -> bool {
+        self.membership.is_on_other_head(record)
     }
 
     /// Connects to a new member.
@@ -148,13 +149,13 @@ impl Linked {
     }
 
     /// Whether the member of this head received a message of another head since the last call.
-    pub(crate) fn was_other_heard(&mut self) -> bool {
-        self.liveness.was_other_heard()
+    pub(crate) fn had_contact_with_other(&mut self) -> bool {
+        self.liveness.had_contact_with_other()
     }
 
     /// Notes a message of another member. `boot`: number of its process.
-    pub(crate) fn note_heard(&mut self, from: MemberId, boot: u64) {
-        self.liveness.note_heard(from, boot);
+    pub(crate) fn note_received(&mut self, from: MemberId, boot: u64) {
+        self.liveness.note_received(from, boot);
     }
 
     /// Whether this process, or the member of this head, was frozen since the last call.
@@ -169,9 +170,9 @@ impl Linked {
     }
 
     /// Two heads alone, in a term: requests the fence of the other one. Returns whether it has just been confirmed.
-    pub(crate) fn look_for_fence(&mut self, name: &str, now: Instant) -> bool {
+    pub(crate) fn check_fence(&mut self, name: &str, now: Instant) -> bool {
         let connections = self.connections_to_other();
-        self.liveness.look_for_fence(name, connections, now)
+        self.liveness.check_fence(name, connections, now)
     }
 
     /// Whether the other head was fenced after the last message from it and to it.
@@ -180,34 +181,35 @@ impl Linked {
     }
 
     /// The state that the other head sent to the member of this head. `boot`: number of the member's process.
-    pub(crate) fn heard_before(&self, boot: u64) -> Option<Memory> {
-        self.liveness.heard_before(boot)
+    pub(crate) fn received_before(&self, boot: u64) -> Option<MemberState> {
+        self.liveness.received_before(boot)
     }
 
-    fn sight(&self, head: MemberId) -> Sight {
+    fn observation(&self, head: MemberId) -> Observation {
         let is_connected = !self.connections.is_lost(head);
         let is_silent = self.membership.is_silent(head);
-        self.liveness.sight(head, is_connected, is_silent)
+        self.liveness.observation(head, is_connected, is_silent)
     }
 
     /// Whether the proof about a head counts now.
     pub(crate) fn counts_as_off(&self, head: MemberId, now: Instant) -> bool {
-        self.liveness.counts_as_off(head, self.sight(head), now)
+        self.liveness
+            .counts_as_off(head, self.observation(head), now)
     }
 
     /// Why the proof about a head does not count.
     pub(crate) fn objection(&self, head: MemberId, name: &str) -> Option<String> {
-        self.liveness.objection(head, self.sight(head), name)
+        self.liveness.objection(head, self.observation(head), name)
     }
 
     /// Whether the only proof about the other one of two heads is an administrator's confirmation.
-    pub(crate) fn relies_on_word(&self) -> bool {
-        self.liveness.relies_on_word()
+    pub(crate) fn relies_on_confirmation(&self) -> bool {
+        self.liveness.relies_on_confirmation()
     }
 
     /// Sends a request to a member. Before the first proposal, it locks the pool, so that the member reports that this
     /// host serves it.
-    pub(crate) fn ask(&mut self, member: MemberId, request: Request) -> Result<(), Halt> {
+    pub(crate) fn send_request(&mut self, member: MemberId, request: Request) -> Result<(), Halt> {
         if let (Request::Propose(_), None) = (&request, &self.owner) {
             let owner = leg_memory::own(&self.folder, self.pool);
             self.owner = Some(owner.map_err(|error| {
@@ -219,10 +221,10 @@ impl Linked {
         }
         match request {
             Request::Claim { ballot, .. } if !self.may_claim(member, ballot) => {
-                self.questions.hold(member, request);
+                self.pending_requests.hold(member, request);
             }
             Request::Withdraw(ballot) => {
-                self.questions.withdraw(ballot);
+                self.pending_requests.withdraw(ballot);
                 self.put(member, request);
             }
             request => self.put(member, request),
@@ -231,15 +233,16 @@ impl Linked {
     }
 
     fn may_claim(&self, member: MemberId, ballot: Ballot) -> bool {
-        let (questions, membership) = (&self.questions, &self.membership);
-        may_claim((self.me, membership), questions, member, ballot)
+        let (pending_requests, membership) = (&self.pending_requests, &self.membership);
+        may_claim((self.me, membership), pending_requests, member, ballot)
     }
 
     fn release_claims(&mut self) {
         let own = (self.me, &self.membership);
-        let may_claim =
-            |questions: &Questions, member, ballot| may_claim(own, questions, member, ballot);
-        for (member, request) in self.questions.release(may_claim) {
+        let may_claim = |pending_requests: &PendingRequests, member, ballot| {
+            may_claim(own, pending_requests, member, ballot)
+        };
+        for (member, request) in self.pending_requests.release(may_claim) {
             self.put(member, request);
         }
     }
@@ -252,7 +255,7 @@ impl Linked {
     /// This process has read a new configuration of the pool: requests the digests of all heads.
     pub(crate) fn configured(&mut self, configured: Configured) {
         self.membership.configured(configured);
-        self.ask_for_configurations();
+        self.request_configurations();
     }
 
     /// Heads with a different configuration of the pool.
@@ -260,50 +263,51 @@ impl Linked {
         self.membership.differing()
     }
 
-    fn ask_for_configurations(&self) {
+    fn request_configurations(&self) {
         for head in self.membership.heads() {
-            self.ask_for_configuration(*head);
+            self.request_configuration(*head);
         }
     }
 
-    fn ask_for_configuration(&self, member: MemberId) {
+    fn request_configuration(&self, member: MemberId) {
         if self.membership.heads().contains(&member) {
-            self.connections.say(member, Message::AskConfiguration);
+            self.connections.send(member, Message::RequestConfiguration);
         }
     }
 
     fn put(&mut self, member: MemberId, request: Request) {
-        let said = self.say_request(member, &request);
-        self.questions.asked(member, request, said);
+        let said = self.transmit_request(member, &request);
+        self.pending_requests.requested(member, request, said);
     }
 
-    fn say_request(&self, member: MemberId, request: &Request) -> Option<Instant> {
+    fn transmit_request(&self, member: MemberId, request: &Request) -> Option<Instant> {
         if let Request::Read(_) = request {
-            self.ask_for_configuration(member);
+            self.request_configuration(member);
         }
-        self.connections.say(member, Message::Ask(request.clone()))
+        self.connections
+            .send(member, Message::Request(request.clone()))
     }
 
     /// Drops all pending requests.
-    pub(crate) fn forget_questions(&mut self) {
-        self.questions.clear();
-        self.membership.forget_own();
+    pub(crate) fn clear_requests(&mut self) {
+        self.pending_requests.clear();
+        self.membership.discard_own();
     }
 
     /// The term is over.
-    pub(crate) fn let_go(&mut self) {
+    pub(crate) fn release(&mut self) {
         self.owner = None;
     }
 
-    pub(crate) fn ask_lender(&mut self, disk: DiskId, request: LenderRequest) {
-        let said = self.say_to_lender(disk, request);
-        self.questions.claimed(disk, request, said);
+    pub(crate) fn request_lender(&mut self, disk: DiskId, request: LenderRequest) {
+        let said = self.send_to_lender(disk, request);
+        self.pending_requests.claimed(disk, request, said);
     }
 
-    fn say_to_lender(&self, disk: DiskId, request: LenderRequest) -> Option<Instant> {
+    fn send_to_lender(&self, disk: DiskId, request: LenderRequest) -> Option<Instant> {
         let lender = self.membership.lender(disk)?;
-        let message = Message::AskLender(disk, request);
-        self.connections.say(lender, message)
+        let message = Message::LenderRequest(disk, request);
+        self.connections.send(lender, message)
     }
 
     /// Handles a response of a member: its request is complete, and its state is updated.
@@ -311,34 +315,35 @@ impl Linked {
     /// # Errors
     ///
     /// The record that the own member accepted cannot be applied.
-    pub(crate) fn answered(&mut self, from: MemberId, answer: &Answer) -> Result<(), Halt> {
-        let members = |memory: &Memory| memory.accepted.as_ref().map(|one| one.members.clone());
+    pub(crate) fn responded(&mut self, from: MemberId, response: &Response) -> Result<(), Halt> {
+        let members =
+            |memory: &MemberState| memory.accepted.as_ref().map(|one| one.members.clone());
         let before = members(self.own());
-        self.note_answer(from, answer);
+        self.note_response(from, response);
         match before == members(self.own()) {
             true => Ok(()),
             false => self.follow(),
         }
     }
 
-    fn note_answer(&mut self, from: MemberId, answer: &Answer) {
-        if let Answer::Forgot(..) = answer {
-            self.questions.answered(from, answer);
+    fn note_response(&mut self, from: MemberId, response: &Response) {
+        if let Response::StateLost(..) = response {
+            self.pending_requests.responded(from, response);
             return self.is_silent(from, Silence::Lost);
         }
-        self.membership.answers(from);
-        if let Answer::Known(_, memory) = answer {
-            self.questions.note_read(memory.accepted.as_ref());
+        self.membership.responses(from);
+        if let Response::Known(_, memory) = response {
+            self.pending_requests.note_read(memory.accepted.as_ref());
         }
-        if let (Answer::Promised { ballot, .. }, true) = (answer, from == self.me) {
-            self.questions.note_promise(*ballot);
+        if let (Response::Promised { ballot, .. }, true) = (response, from == self.me) {
+            self.pending_requests.note_promise(*ballot);
             self.release_claims();
         }
-        match self.questions.answered(from, answer) {
-            Answered::Done(proposed) if from == self.me => {
-                self.membership.note_own(answer, proposed);
+        match self.pending_requests.responded(from, response) {
+            Responded::Done(proposed) if from == self.me => {
+                self.membership.note_own(response, proposed);
             }
-            Answered::Done(_) | Answered::No => {}
+            Responded::Done(_) | Responded::No => {}
         }
     }
 
@@ -351,8 +356,9 @@ impl Linked {
     }
 
     /// A lender responded. Returns whether the response matches the last request.
-    pub(crate) fn lent(&mut self, from: MemberId, disk: DiskId, answer: LenderAnswer) -> bool {
-        let is_it = self.membership.lender(disk) == Some(from) && self.questions.lent(disk, answer);
+    pub(crate) fn lent(&mut self, from: MemberId, disk: DiskId, response: LenderResponse) -> bool {
+        let is_it = self.membership.lender(disk) == Some(from)
+            && self.pending_requests.lent(disk, response);
         if !is_it {
             let pool = self.pool;
             tracing::debug!(
@@ -378,18 +384,18 @@ impl Linked {
 
     /// Updates the state of the connections and retries requests. Claims at unreachable lenders are refused and
     /// returned. `is_open`: the pool is in use.
-    pub(crate) fn tick(&mut self, now: Instant, is_open: bool) -> Vec<(DiskId, LenderAnswer)> {
-        for member in self.connections.look(now) {
-            self.ask_for_configuration(member);
+    pub(crate) fn tick(&mut self, now: Instant, is_open: bool) -> Vec<(DiskId, LenderResponse)> {
+        for member in self.connections.inspect(now) {
+            self.request_configuration(member);
         }
-        self.ask_again(now);
+        self.retry_requests(now);
         if now.duration_since(self.asked_for_configurations) >= CONFIGURATION_AGAIN {
             self.asked_for_configurations = now;
-            self.ask_for_configurations();
+            self.request_configurations();
         }
-        let mut questions = std::mem::take(&mut self.questions);
-        let owner = questions.last_owner();
-        let refused = questions.refuse(|disk| {
+        let mut pending_requests = std::mem::take(&mut self.pending_requests);
+        let owner = pending_requests.last_owner();
+        let refused = pending_requests.refuse(|disk| {
             let is_gone = |head: MemberId| match is_open {
                 true => self.connections.is_lost_for(head, RESUME_WAIT, now),
                 false => self.is_unreachable(head, owner, now),
@@ -397,7 +403,7 @@ impl Linked {
             // A disk that the configuration does not name has no lender.
             self.membership.lender(disk).is_none_or(is_gone)
         });
-        self.questions = questions;
+        self.pending_requests = pending_requests;
         for (disk, _) in &refused {
             tracing::debug!(
                 pool = self.pool,
@@ -413,7 +419,7 @@ impl Linked {
     pub(crate) fn is_look_due(&mut self, now: Instant, is_changing: bool) -> bool {
         let is_any_silent = self.membership.is_any_silent();
         let is_of_use = self.connections.is_new() || is_changing || is_any_silent;
-        let is_due = is_of_use && now.duration_since(self.looked) >= LOOK_AGAIN;
+        let is_due = is_of_use && now.duration_since(self.looked) >= POLL_AGAIN;
         if is_due {
             self.looked = now;
             self.connections.was_seen();
@@ -438,37 +444,39 @@ impl Linked {
         self.connections.is_lost_for(member, wait, now)
     }
 
-    fn ask_again(&mut self, now: Instant) {
-        let mut questions = std::mem::take(&mut self.questions);
-        questions.ask_again(
+    fn retry_requests(&mut self, now: Instant) {
+        let mut pending_requests = std::mem::take(&mut self.pending_requests);
+        pending_requests.retry_requests(
             now,
             |member| self.connections.is_lost(member),
-            |member, request| self.say_request(member, request),
+            |member, request| self.transmit_request(member, request),
         );
-        questions.claim_again(
+        pending_requests.claim_again(
             now,
             |disk| !self.is_connected_to_lender(disk),
-            |disk, request| self.say_to_lender(disk, request),
+            |disk, request| self.send_to_lender(disk, request),
         );
-        self.questions = questions;
+        self.pending_requests = pending_requests;
     }
 
     /// Whether no more responses are expected: each member has responded, is unreachable, or reports that it has no
     /// state.
-    pub(crate) fn has_heard_all(&self, now: Instant) -> bool {
-        let owner = self.questions.last_owner();
+    pub(crate) fn has_received_all(&self, now: Instant) -> bool {
+        let owner = self.pending_requests.last_owner();
         let is_over = |member: MemberId| {
             self.is_unreachable(member, owner, now) || self.membership.is_silent(member)
         };
         let is_known = self.has_own() && !self.connections.is_lost(self.me);
-        is_known && self.questions.has_no_claims() && self.questions.owing().all(is_over)
+        is_known
+            && self.pending_requests.has_no_claims()
+            && self.pending_requests.owing().all(is_over)
     }
 
     /// Whether the only missing response is that of a head that was fenced, so that no retry is needed.
     pub(crate) fn misses_only_fenced(&self) -> bool {
         let proof = self.liveness.proof();
         let is_fenced = |member: MemberId| proof == Proof::Fenced(member);
-        self.questions.owing().all(is_fenced)
+        self.pending_requests.owing().all(is_fenced)
     }
 
     /// Whether the member of this head was unreachable for its time-out.
@@ -477,10 +485,10 @@ impl Linked {
     }
 
     /// Members that do not respond, each with the reason.
-    pub(crate) fn unheard(&self) -> BTreeMap<MemberId, Unheard> {
-        let unheard = self.membership.silent().chain(self.connections.lost());
-        let is_member = |one: &(MemberId, Unheard)| self.membership.members().contains(&one.0);
-        unheard.filter(is_member).collect()
+    pub(crate) fn unresponsive(&self) -> BTreeMap<MemberId, Unresponsive> {
+        let unresponsive = self.membership.silent().chain(self.connections.lost());
+        let is_member = |one: &(MemberId, Unresponsive)| self.membership.members().contains(&one.0);
+        unresponsive.filter(is_member).collect()
     }
 }
 
@@ -488,10 +496,10 @@ impl Linked {
 /// earlier: the state in its own promise is the one that this head acts on.
 fn may_claim(
     (me, membership): (MemberId, &Membership),
-    questions: &Questions,
+    pending_requests: &PendingRequests,
     member: MemberId,
     ballot: Ballot,
 ) -> bool {
-    let has_own = questions.promised() == Some(ballot) || membership.is_silent(me);
-    member == me || questions.last_owner() == Some(member) || has_own
+    let has_own = pending_requests.promised() == Some(ballot) || membership.is_silent(me);
+    member == me || pending_requests.last_owner() == Some(member) || has_own
 }

@@ -1,6 +1,6 @@
 //! Encodes and decodes the fields of records and messages.
 
-use crate::lender::Kept;
+use crate::lender::LenderState;
 use crate::member::Tag;
 use crate::record::{Ballot, DiskId, MemberId, Session, Version};
 
@@ -90,9 +90,9 @@ impl Writer {
     }
 
     /// The ballot that claimed a disk, and the session that writes to it.
-    pub fn kept(&mut self, kept: &Kept) {
-        self.ballot(kept.enforced);
-        self.session(kept.mark);
+    pub fn lender_state(&mut self, lender_state: &LenderState) {
+        self.ballot(lender_state.enforced);
+        self.session(lender_state.mark);
     }
 }
 
@@ -260,8 +260,8 @@ impl<'a> Reader<'a> {
     /// # Errors
     ///
     /// As [`take`](Self::take).
-    pub fn kept(&mut self) -> Result<Kept, Malformed> {
-        Ok(Kept {
+    pub fn lender_state(&mut self) -> Result<LenderState, Malformed> {
+        Ok(LenderState {
             enforced: self.ballot()?,
             mark: self.session()?,
         })

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::bytes::{Malformed, Reader, Writer, checksum};
-use crate::member::Memory;
+use crate::member::MemberState;
 use crate::membership::Membership;
 use crate::record::{Ballot, DiskId, Marks, MemberId, Record, Stale};
 
@@ -60,7 +60,7 @@ impl From<Malformed> for DecodeError {
 /// # Panics
 ///
 /// A record has more than 1,024 disks.
-pub fn encode_memory(memory: &Memory) -> Vec<u8> {
+pub fn encode_state(memory: &MemberState) -> Vec<u8> {
     let mut body = Writer::default();
     body.ballot(memory.promised);
     body.version(memory.committed);
@@ -93,7 +93,7 @@ pub fn encode_memory(memory: &Memory) -> Vec<u8> {
 /// # Errors
 ///
 /// The bytes are not a memory, or of a later version, damaged, too long, or followed by more bytes.
-pub fn decode_memory(bytes: &[u8]) -> Result<Memory, DecodeError> {
+pub fn decode_state(bytes: &[u8]) -> Result<MemberState, DecodeError> {
     let unrecognised = |_| DecodeError::Unrecognised;
     let mut header = Reader::new(bytes);
     let magic: [u8; 8] = header.take().map_err(unrecognised)?;
@@ -114,7 +114,7 @@ pub fn decode_memory(bytes: &[u8]) -> Result<Memory, DecodeError> {
         return Err(DecodeError::Checksum);
     }
     let mut reader = Reader::new(body);
-    let memory = read_memory(&mut reader, version)?;
+    let memory = read_state(&mut reader, version)?;
     reader.end()?;
     Ok(memory)
 }
@@ -182,7 +182,7 @@ fn count(reader: &mut Reader<'_>) -> Result<usize, Malformed> {
     }
 }
 
-fn read_memory(reader: &mut Reader<'_>, version: u32) -> Result<Memory, Malformed> {
+fn read_state(reader: &mut Reader<'_>, version: u32) -> Result<MemberState, Malformed> {
     let promised = reader.ballot()?;
     let committed = reader.version()?;
     let life = match version {
@@ -195,7 +195,7 @@ fn read_memory(reader: &mut Reader<'_>, version: u32) -> Result<Memory, Malforme
         false if version == VERSION => return Err(Malformed),
         false => None,
     };
-    Ok(Memory {
+    Ok(MemberState {
         promised,
         before: Ballot::default(),
         accepted,
@@ -315,34 +315,34 @@ fn sorted<K: Ord, T>(
 mod tests {
     use super::*;
     use crate::codec::hex;
-    use crate::record::{Lack, Version};
+    use crate::record::{MissingData, Version};
 
-    const LACK: Lack = Lack {
+    const MISSING_DATA: MissingData = MissingData {
         since: 90,
         newest: 95,
     };
 
-    fn memory() -> Memory {
+    fn memory() -> MemberState {
         let ballot = Ballot { epoch: 3, nonce: 7 };
         let mut record = Record::new(42, ballot, (1..=4).map(DiskId));
         record.owner = Some(MemberId(5));
-        record.drop_disk(DiskId(2), LACK);
+        record.drop_disk(DiskId(2), MISSING_DATA);
         record.diverge(DiskId(3));
         record.lives.insert(MemberId(6), 88);
-        Memory {
+        MemberState {
             life: 88,
-            ..Memory::new(record)
+            ..MemberState::new(record)
         }
     }
 
     #[test]
-    fn a_memory_comes_back() {
-        for memory in [memory(), Memory::again(9), Memory::default()] {
-            assert_eq!(decode_memory(&encode_memory(&memory)), Ok(memory));
+    fn stored_state_round_trips() {
+        for memory in [memory(), MemberState::again(9), MemberState::default()] {
+            assert_eq!(decode_state(&encode_state(&memory)), Ok(memory));
         }
         for members in memberships() {
             let memory = naming(&members);
-            assert_eq!(decode_memory(&encode_memory(&memory)), Ok(memory));
+            assert_eq!(decode_state(&encode_state(&memory)), Ok(memory));
         }
     }
 
@@ -358,7 +358,7 @@ mod tests {
         ]
     }
 
-    fn naming(members: &Membership) -> Memory {
+    fn naming(members: &Membership) -> MemberState {
         let mut memory = memory();
         if let Some(record) = &mut memory.accepted {
             record.members = Some(members.clone());
@@ -368,10 +368,10 @@ mod tests {
 
     /// As written by the first release with members.
     #[test]
-    fn memories_are_written_byte_for_byte_as_before() {
-        let mut memories = vec![memory(), Memory::again(9), Memory::default()];
+    fn stored_state_is_encoded_as_in_first_release() {
+        let mut memories = vec![memory(), MemberState::again(9), MemberState::default()];
         memories.extend(memberships().iter().map(naming));
-        let written = memories.iter().map(encode_memory);
+        let written = memories.iter().map(encode_state);
         let written: Vec<String> = written.map(|bytes| hex(&bytes)).collect();
         let before: Vec<&str> = include_str!("memories.hex").lines().collect();
         assert_eq!(written, before);
@@ -379,11 +379,11 @@ mod tests {
 
     /// A record without members is encoded so that an earlier release can read it; one with members is refused there.
     #[test]
-    fn members_are_at_the_end_and_of_another_version() {
-        let before = encode_memory(&memory());
+    fn members_are_last_and_need_another_version() {
+        let before = encode_state(&memory());
         assert_eq!(before[8], 2);
         for (kind, members) in (1_u8..).zip(memberships()) {
-            let bytes = encode_memory(&naming(&members));
+            let bytes = encode_state(&naming(&members));
             assert_eq!(bytes[8], 3);
             let (same, new) = bytes.split_at(before.len());
             assert_eq!(same[20..], before[20..]);
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn members_that_cannot_be_are_refused() {
+    fn invalid_members_are_refused() {
         let [none, a, b] = [0, 5, 6].map(MemberId);
         for members in [
             Membership::OneHead(none),
@@ -413,32 +413,32 @@ mod tests {
                 witness: b,
             },
         ] {
-            let refused = decode_memory(&encode_memory(&naming(&members)));
+            let refused = decode_state(&encode_state(&naming(&members)));
             assert_eq!(refused, Err(DecodeError::Content), "{members:?}");
         }
     }
 
     /// It would be encoded differently.
     #[test]
-    fn a_memory_without_a_record_is_not_of_the_version_with_members() {
-        let mut bytes = encode_memory(&Memory::again(9));
+    fn state_without_record_uses_version_without_members() {
+        let mut bytes = encode_state(&MemberState::again(9));
         bytes[8] = 3;
         let sum = crc32c::crc32c_append(crc32c::crc32c(&bytes[..16]), &bytes[HEADER_BYTES..]);
         bytes[16..HEADER_BYTES].copy_from_slice(&sum.to_le_bytes());
-        assert_eq!(decode_memory(&bytes), Err(DecodeError::Content));
+        assert_eq!(decode_state(&bytes), Err(DecodeError::Content));
     }
 
     /// The example bytes of `docs/formats/leg-record.md`.
     #[test]
-    fn the_bytes_are_those_of_the_format() {
-        let bytes = encode_memory(&Memory {
+    fn encoding_matches_documented_bytes() {
+        let bytes = encode_state(&MemberState {
             promised: Ballot { epoch: 2, nonce: 9 },
             committed: Version {
                 epoch: 1,
                 sequence: 4,
             },
             life: 6,
-            ..Memory::default()
+            ..MemberState::default()
         });
         let mut expected = b"BULKLEGS\x02\0\0\0\x29\0\0\0".to_vec();
         let mut body = Vec::new();
@@ -453,42 +453,42 @@ mod tests {
     }
 
     #[test]
-    fn every_changed_bit_is_noticed() {
+    fn any_changed_bit_is_detected() {
         let [_, _, members, ..] = memberships();
-        let bytes = encode_memory(&naming(&members));
+        let bytes = encode_state(&naming(&members));
         for bit in 0..bytes.len() * 8 {
             let mut changed = bytes.clone();
             changed[bit / 8] ^= 1 << (bit % 8);
-            assert!(decode_memory(&changed).is_err(), "bit {bit}");
+            assert!(decode_state(&changed).is_err(), "bit {bit}");
         }
     }
 
     #[test]
-    fn every_cut_and_every_tail_is_refused() {
+    fn truncated_or_extended_input_is_refused() {
         let [_, _, members, ..] = memberships();
-        let bytes = encode_memory(&naming(&members));
+        let bytes = encode_state(&naming(&members));
         for length in 0..bytes.len() {
-            assert!(decode_memory(&bytes[..length]).is_err(), "{length} bytes");
+            assert!(decode_state(&bytes[..length]).is_err(), "{length} bytes");
         }
         let mut longer = bytes;
         longer.push(0);
-        assert_eq!(decode_memory(&longer), Err(DecodeError::Length));
+        assert_eq!(decode_state(&longer), Err(DecodeError::Length));
         assert_eq!(
-            decode_memory(&vec![0; RECORD_BYTES_MAX + 1]),
+            decode_state(&vec![0; RECORD_BYTES_MAX + 1]),
             Err(DecodeError::Unrecognised)
         );
     }
 
     #[test]
     fn a_later_version_is_refused_before_its_checksum() {
-        let mut bytes = encode_memory(&memory());
+        let mut bytes = encode_state(&memory());
         bytes[8] = 4;
-        assert_eq!(decode_memory(&bytes), Err(DecodeError::UnknownVersion(4)));
+        assert_eq!(decode_state(&bytes), Err(DecodeError::UnknownVersion(4)));
     }
 
     /// As written by an earlier release: promised, committed, and a record of disk 1 without an owner.
     #[test]
-    fn a_memory_of_version_1_is_read() {
+    fn stored_state_of_version_1_is_decoded() {
         let mut body = Vec::new();
         for number in [3_u64, 7, 3, 1] {
             body.extend(number.to_le_bytes());
@@ -511,8 +511,8 @@ mod tests {
         bytes.extend(sum.to_le_bytes());
         bytes.extend(body);
         let ballot = Ballot { epoch: 3, nonce: 7 };
-        let expected = Memory::new(Record::new(42, ballot, [DiskId(1)]));
-        assert_eq!(decode_memory(&bytes), Ok(expected));
+        let expected = MemberState::new(Record::new(42, ballot, [DiskId(1)]));
+        assert_eq!(decode_state(&bytes), Ok(expected));
     }
 
     /// Each list is within the limit, and all of them together are not.
@@ -520,8 +520,8 @@ mod tests {
     fn a_record_of_too_many_disks_is_refused() {
         let ballot = Ballot { epoch: 3, nonce: 7 };
         let disks = (0..DISKS_MAX as u64).map(DiskId);
-        let bytes = encode_memory(&Memory::new(Record::new(42, ballot, disks)));
-        assert!(decode_memory(&bytes).is_ok());
+        let bytes = encode_state(&MemberState::new(Record::new(42, ballot, disks)));
+        assert!(decode_state(&bytes).is_ok());
         let mut body = bytes[HEADER_BYTES..].to_vec();
         // The counts of divergent disks and of life numbers come last.
         body.truncate(body.len() - 8);
@@ -533,7 +533,7 @@ mod tests {
         let sum = crc32c::crc32c_append(crc32c::crc32c(&bytes), &body);
         bytes.extend(sum.to_le_bytes());
         bytes.extend(body);
-        assert_eq!(decode_memory(&bytes), Err(DecodeError::Content));
+        assert_eq!(decode_state(&bytes), Err(DecodeError::Content));
     }
 
     #[test]
@@ -541,14 +541,14 @@ mod tests {
         let ballot = Ballot { epoch: 3, nonce: 7 };
         let mut record = Record::new(42, ballot, (0..DISKS_MAX as u64).map(DiskId));
         for disk in 0..DISKS_MAX as u64 {
-            record.drop_disk(DiskId(disk), LACK);
+            record.drop_disk(DiskId(disk), MISSING_DATA);
         }
         record.lives = (1..=LIVES_MAX as u64)
             .map(|at| (MemberId(at), at))
             .collect();
         record.members = Some(Membership::ThreeHeads([5, 6, 7].map(MemberId)));
-        let bytes = encode_memory(&Memory::new(record));
+        let bytes = encode_state(&MemberState::new(record));
         assert!(bytes.len() <= RECORD_BYTES_MAX, "{}", bytes.len());
-        assert!(decode_memory(&bytes).is_ok());
+        assert!(decode_state(&bytes).is_ok());
     }
 }

@@ -8,7 +8,8 @@ use super::world::{
 };
 use crate::rules::{Rule, holds};
 use crate::{
-    Action, Completeness, DiskId, Event, LenderRequest, Memory, Notice, Record, Request, Session,
+    Action, Completeness, DiskId, Event, LenderRequest, MemberState, Notice, Record, Request,
+    Session,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -30,10 +31,12 @@ impl World {
 
     fn act(&mut self, setup: &Setup, head: u8, action: Action) -> Option<Event> {
         match action {
-            Action::Ask(member, request) => {
-                return self.ask(setup, head, member_of(member), request);
+            Action::Request(member, request) => {
+                return self.send_request(setup, head, member_of(member), request);
             }
-            Action::AskLender(disk, request) => self.ask_lender(head, disk_of(disk), request),
+            Action::LenderRequest(disk, request) => {
+                self.request_lender(head, disk_of(disk), request)
+            }
             Action::Fence(victim, number) => self.order_fence(head, member_of(victim), number),
             Action::Import { legs, .. } => self.import(head, &legs),
             Action::ReleaseErrors(disk) => return self.release(setup, head, disk_of(disk)),
@@ -58,12 +61,12 @@ impl World {
             Action::UseAgain(disk) => return self.use_again(head, disk_of(disk)),
             // In the explorer it is always due.
             Action::Recall(_) => cover("a leg that is needed is recalled"),
-            Action::Tell(notice) => self.told(head, &notice),
+            Action::Notify(notice) => self.reported(head, &notice),
         }
         None
     }
 
-    fn told(&mut self, head: u8, notice: &Notice) {
+    fn reported(&mut self, head: u8, notice: &Notice) {
         note(notice);
         match notice {
             Notice::Refused(_) => cover("a start is refused"),
@@ -81,7 +84,13 @@ impl World {
         }
     }
 
-    fn ask(&mut self, setup: &Setup, head: u8, member: u8, request: Request) -> Option<Event> {
+    fn send_request(
+        &mut self,
+        setup: &Setup,
+        head: u8,
+        member: u8,
+        request: Request,
+    ) -> Option<Event> {
         if let Request::Propose(record) = &request {
             invariants::on_proposal(self, record);
         }
@@ -94,16 +103,16 @@ impl World {
             self.send(head, member, Payload::Request(request));
             return None;
         }
-        let answer = self.answer(member, request)?;
-        Some(Event::Answered(member_id(member), answer))
+        let response = self.response(member, request)?;
+        Some(Event::Responded(member_id(member), response))
     }
 
     /// A member handles a request and writes its state.
-    pub(super) fn answer(&mut self, member: u8, request: Request) -> Option<crate::Answer> {
+    pub(super) fn response(&mut self, member: u8, request: Request) -> Option<crate::Response> {
         let is_welcome = matches!(request, Request::Welcome(_));
         let is_join = matches!(request, Request::Join { .. });
         let head = self.member(member)?;
-        if *head.known() == Memory::default() && !is_join {
+        if *head.known() == MemberState::default() && !is_join {
             // It reports that it has no state of the pool. This does not count as a response.
             return None;
         }
@@ -113,15 +122,15 @@ impl World {
             cover("a member that lost its memory is one again");
         }
         if let Some(memory) = reply.write {
-            match holds(Rule::MembersWriteBeforeTheyAnswer) {
+            match holds(Rule::MembersWriteBeforeResponse) {
                 true => head.memory = memory,
                 false => head.unwritten = Some(memory),
             }
         }
-        reply.answer
+        reply.response
     }
 
-    fn ask_lender(&mut self, head: u8, disk: u8, request: LenderRequest) {
+    fn request_lender(&mut self, head: u8, disk: u8, request: LenderRequest) {
         let host = self.host(disk);
         self.send(head, host, Payload::LenderRequest(disk, request));
     }
@@ -296,7 +305,7 @@ impl World {
             let returned = Payload::Returned(io.disk, io.session, completeness);
             self.send(io.from, io.from, returned);
         }
-        if let Some(event) = self.look_for_end(io.from) {
+        if let Some(event) = self.check_end(io.from) {
             self.event(setup, io.from, event);
         }
     }
@@ -332,7 +341,7 @@ impl World {
         };
         leg.lacks = false;
         self.issue(head, disk, false);
-        self.look_for_end(head)
+        self.check_end(head)
     }
 
     fn release(&mut self, setup: &Setup, head: u8, disk: u8) -> Option<Event> {
@@ -340,11 +349,11 @@ impl World {
         let server = self.head(head).server.as_mut()?;
         server.legs.remove(&disk)?;
         cover("an error is released");
-        self.look_for_end(head)
+        self.check_end(head)
     }
 
     /// Acknowledges the write in progress if it is on all legs except those with a released error.
-    fn look_for_end(&mut self, head: u8) -> Option<Event> {
+    fn check_end(&mut self, head: u8) -> Option<Event> {
         let server = self.head(head).server.as_mut()?;
         let is_done = |leg: &DriverLeg| leg.progress == Progress::Done;
         let number = server.write?;
@@ -407,7 +416,7 @@ impl World {
     }
 
     /// Whether I/O of that leg is in flight anywhere.
-    pub(super) fn is_io_under_way(&self, head: u8, disk: u8) -> bool {
+    pub(super) fn is_io_in_flight(&self, head: u8, disk: u8) -> bool {
         let is_it = |io: &Io| io.from == head && io.disk == disk;
         let is_sent = |sent: &Sent| match &sent.envelope.payload {
             Payload::Io(io) | Payload::IoDone(io, _) => {

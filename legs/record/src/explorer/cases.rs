@@ -66,7 +66,7 @@ fn newer() -> Newer {
 }
 
 #[test]
-fn link_of_a_leg_cut_another_member_signs_and_nobody_is_shot() {
+fn cut_leg_link_commits_by_other_member_without_fence() {
     for kind in KINDS {
         let (setup, mut world) = begin(kind, Start::Served);
         world.take(&setup, Step::DiskFails(1));
@@ -78,7 +78,7 @@ fn link_of_a_leg_cut_another_member_signs_and_nobody_is_shot() {
 
 /// Head 1 is down or its leg is excluded, and a sector of the only leg is unreadable. That is an error of one block.
 #[test]
-fn a_block_of_the_last_leg_that_cannot_be_read_stops_no_write() {
+fn unreadable_block_on_last_leg_blocks_no_write() {
     for kind in KINDS {
         let faults = [Fault::Cut, Fault::ReadFails];
         let (setup, mut world) = begin_with(kind, Start::Degraded, &faults);
@@ -94,7 +94,7 @@ fn a_block_of_the_last_leg_that_cannot_be_read_stops_no_write() {
 
 /// The library considers the only leg dead, for example because no label could be read for a short time.
 #[test]
-fn the_last_leg_that_failed_no_write_is_used_again() {
+fn last_leg_without_failed_write_is_reused() {
     for kind in KINDS {
         let faults = [Fault::Cut, Fault::Unusable];
         let (setup, mut world) = begin_with(kind, Start::Degraded, &faults);
@@ -107,7 +107,7 @@ fn the_last_leg_that_failed_no_write_is_used_again() {
 
 /// A second server is started next to the one that serves: it is refused, and the first one continues.
 #[test]
-fn who_wants_what_another_one_serves_does_not_disturb_it() {
+fn second_server_does_not_disturb_active_owner() {
     for kind in KINDS {
         let (setup, mut world) = begin(kind, Start::Served);
         assert_eq!(
@@ -122,7 +122,7 @@ fn who_wants_what_another_one_serves_does_not_disturb_it() {
 }
 
 #[test]
-fn partition_with_fencing_the_owner_goes_on() {
+fn partition_with_fencing_owner_continues() {
     for kind in KINDS {
         let (setup, mut world) = begin(kind, Start::Served);
         part(kind, &mut world);
@@ -133,16 +133,16 @@ fn partition_with_fencing_the_owner_goes_on() {
 }
 
 #[test]
-fn partition_without_fencing_two_heads_wait_and_nobody_takes_over() {
+fn partition_without_fencing_no_head_takes_over() {
     for kind in KINDS {
         let (setup, mut world) = begin(kind, Start::Served);
         part(kind, &mut world);
         // The other head opens the pool first.
         world.take(&setup, Step::Open(1));
         fail_fences(&setup, &mut world);
-        let told = last_notice();
+        let reported = last_notice();
         let expected = match kind {
-            Kind::TwoHeads => Refusal::OtherHeadUnheard {
+            Kind::TwoHeads => Refusal::OtherHeadUnresponsive {
                 head: member_id(0),
                 known: Newer {
                     disks: [
@@ -156,10 +156,10 @@ fn partition_without_fencing_two_heads_wait_and_nobody_takes_over() {
             },
             Kind::Witness => Refusal::OwnerUnconfirmed(member_id(0)),
             _ => Refusal::NoQuorum {
-                heard: [member_id(1)].into(),
+                received: [member_id(1)].into(),
             },
         };
-        assert_eq!(told, Some(Notice::Refused(expected)), "{kind:?}");
+        assert_eq!(reported, Some(Notice::Refused(expected)), "{kind:?}");
         world.take(&setup, Step::Issue(0));
         fail_fences(&setup, &mut world);
         let is_acknowledged = world.acknowledged & (1 << world.issued) != 0;
@@ -183,20 +183,20 @@ fn fail_fences(setup: &Setup, world: &mut World) {
 }
 
 #[test]
-fn power_lost_and_only_the_stale_returns_is_refused_with_who_is_newer() {
+fn power_loss_only_stale_leg_is_refused_and_newer_is_named() {
     for kind in KINDS {
         let (setup, mut world) = begin(kind, Start::Degraded);
         world.take(&setup, Step::PowerLoss);
         world.take(&setup, Step::Boot(1));
         let found = refusal(&setup, &mut world, 1);
         let expected = match kind {
-            Kind::TwoHeads => Refusal::OtherHeadUnheard {
+            Kind::TwoHeads => Refusal::OtherHeadUnresponsive {
                 head: member_id(0),
                 known: newer(),
             },
             Kind::Witness => Refusal::Stale(newer()),
             _ => Refusal::NoQuorum {
-                heard: [member_id(1)].into(),
+                received: [member_id(1)].into(),
             },
         };
         assert_eq!(found, expected, "{kind:?}");
@@ -211,7 +211,7 @@ fn power_lost_and_only_the_stale_returns_is_refused_with_who_is_newer() {
 }
 
 #[test]
-fn power_lost_and_the_only_current_leg_returns_it_starts_by_itself() {
+fn power_loss_only_current_leg_starts_automatically() {
     for kind in [Kind::TwoHeads, Kind::Witness] {
         let (setup, mut world) = begin(kind, Start::Degraded);
         world.take(&setup, Step::PowerLoss);
@@ -221,19 +221,19 @@ fn power_lost_and_the_only_current_leg_returns_it_starts_by_itself() {
 }
 
 #[test]
-fn power_lost_and_one_of_two_current_legs_returns() {
+fn power_loss_one_of_two_current_legs_starts() {
     for head in [0, 1] {
         let (setup, mut world) = begin(Kind::TwoHeads, Start::Served);
         world.take(&setup, Step::PowerLoss);
         world.take(&setup, Step::Boot(head));
         let found = refusal(&setup, &mut world, head);
         assert!(
-            matches!(found, Refusal::OtherHeadUnheard { .. }),
+            matches!(found, Refusal::OtherHeadUnresponsive { .. }),
             "{found:?}"
         );
         // An administrator's confirmation.
-        let setup = setup.by_word();
-        world.then(&setup, Step::OpenByWord(head));
+        let setup = setup.by_confirmation();
+        world.then(&setup, Step::OpenByConfirmation(head));
         assert!(is_open(&world, head.into()), "{:?}", last_notice());
 
         let (setup, mut world) = begin(Kind::Witness, Start::Served);
@@ -252,13 +252,13 @@ fn power_lost_and_one_of_two_current_legs_returns() {
 }
 
 #[test]
-fn leg_lost_and_then_the_owner_is_unavailable_and_told() {
+fn loss_of_leg_then_owner_is_reported_as_unavailable() {
     for kind in KINDS {
         let (setup, mut world) = begin(kind, Start::Degraded);
         world.take(&setup, Step::Crash(0));
         let found = refusal(&setup, &mut world, 1);
         let expected = match kind {
-            Kind::TwoHeads => Refusal::OtherHeadUnheard {
+            Kind::TwoHeads => Refusal::OtherHeadUnresponsive {
                 head: member_id(0),
                 known: newer(),
             },
@@ -282,16 +282,19 @@ fn raidz_over_three_heads_stops_below_two_legs() {
 }
 
 #[test]
-fn owner_dies_during_the_resilver() {
+fn owner_crash_during_resilver_loses_nothing() {
     for kind in KINDS {
         let (setup, mut world) = begin(kind, Start::Degraded);
-        world.take(&setup, Step::LegBack { head: 0, disk: 1 });
+        world.take(&setup, Step::LegReturned { head: 0, disk: 1 });
         world.settle_by(&setup, |_, step| !matches!(step, Step::Copy { .. }));
         assert!(write_during_copy(&setup, &mut world), "{kind:?}");
         world.take(&setup, Step::Crash(0));
         let found = refusal(&setup, &mut world, 1);
         assert!(
-            matches!(found, Refusal::Stale(_) | Refusal::OtherHeadUnheard { .. }),
+            matches!(
+                found,
+                Refusal::Stale(_) | Refusal::OtherHeadUnresponsive { .. }
+            ),
             "{kind:?}: {found:?}"
         );
     }
@@ -299,7 +302,7 @@ fn owner_dies_during_the_resilver() {
     let (setup, mut world) = begin(Kind::ThreeHeads, Start::Degraded);
     world.then(&setup, Step::Export(0));
     opens(&setup, &mut world, 2);
-    world.take(&setup, Step::LegBack { head: 2, disk: 1 });
+    world.take(&setup, Step::LegReturned { head: 2, disk: 1 });
     world.settle_by(&setup, |_, step| !matches!(step, Step::Copy { .. }));
     world.take(&setup, Step::Crash(2));
     opens(&setup, &mut world, 1);
@@ -312,10 +315,10 @@ fn write_during_copy(setup: &Setup, world: &mut World) -> bool {
 }
 
 #[test]
-fn a_leg_comes_back_by_itself() {
+fn failed_leg_returns_automatically() {
     for kind in KINDS {
         let (setup, mut world) = begin(kind, Start::Degraded);
-        world.then(&setup, Step::LegBack { head: 0, disk: 1 });
+        world.then(&setup, Step::LegReturned { head: 0, disk: 1 });
         assert_eq!(world.committed.current.len(), 2, "{kind:?}");
         assert!(write(&setup, &mut world, 0));
         // And the other head can continue without the first.
@@ -323,7 +326,7 @@ fn a_leg_comes_back_by_itself() {
         if kind == Kind::TwoHeads {
             // It has received no message of the other head since it booted.
             let found = refusal(&setup, &mut world, 1);
-            assert!(matches!(found, Refusal::OtherHeadUnheard { .. }));
+            assert!(matches!(found, Refusal::OtherHeadUnresponsive { .. }));
         } else {
             opens(&setup, &mut world, 1);
         }
@@ -331,17 +334,17 @@ fn a_leg_comes_back_by_itself() {
 }
 
 #[test]
-fn a_leg_that_fails_again_and_again_during_its_return_comes_back() {
+fn leg_failing_repeatedly_during_return_returns() {
     for kind in KINDS {
         let (setup, mut world) = begin(kind, Start::Relapsed);
         for _ in 0..2 {
-            world.take(&setup, Step::LegBack { head: 0, disk: 1 });
+            world.take(&setup, Step::LegReturned { head: 0, disk: 1 });
             world.settle_by(&setup, |_, step| !matches!(step, Step::Copy { .. }));
             world.take(&setup, Step::DiskFails(1));
             assert!(write(&setup, &mut world, 0), "{kind:?}");
             world.take(&setup, Step::DiskHeals(1));
         }
-        world.then(&setup, Step::LegBack { head: 0, disk: 1 });
+        world.then(&setup, Step::LegReturned { head: 0, disk: 1 });
         assert_eq!(world.committed.current.len(), 2, "{kind:?}");
         assert_eq!(world.violation, None);
     }
@@ -349,7 +352,7 @@ fn a_leg_that_fails_again_and_again_during_its_return_comes_back() {
 
 /// openzfs#14640 on one head: the leg that stayed in use is missing, and the failed one is not opened alone.
 #[test]
-fn one_head_does_not_open_a_stale_leg_alone_and_says_which_one_is_newer() {
+fn single_head_refuses_stale_leg_and_names_newer_one() {
     let (setup, mut world) = begin(Kind::OneHead, Start::Degraded);
     world.take(&setup, Step::Crash(0));
     world.take(&setup, Step::DiskFails(0));
@@ -376,18 +379,18 @@ fn one_head_does_not_open_a_stale_leg_alone_and_says_which_one_is_newer() {
 }
 
 #[test]
-fn one_head_opens_again_by_itself_and_takes_its_leg_back() {
+fn single_head_reopens_and_readmits_its_leg() {
     let (setup, mut world) = begin(Kind::OneHead, Start::Degraded);
     world.take(&setup, Step::Crash(0));
     world.take(&setup, Step::Boot(0));
     opens(&setup, &mut world, 0);
-    world.then(&setup, Step::LegBack { head: 0, disk: 1 });
+    world.then(&setup, Step::LegReturned { head: 0, disk: 1 });
     assert_eq!(world.committed.current.len(), 2);
     assert!(write(&setup, &mut world, 0));
 }
 
 #[test]
-fn two_heads_take_over_after_a_fence_if_they_have_heard_each_other() {
+fn two_heads_take_over_by_fence_after_prior_contact() {
     let (setup, mut world) = begin(Kind::TwoHeads, Start::Served);
     world.then(&setup, Step::Listen(1));
     world.take(&setup, Step::Crash(0));
@@ -397,18 +400,18 @@ fn two_heads_take_over_after_a_fence_if_they_have_heard_each_other() {
 
 /// It was considered off. Messages of its member before it stops must not end the owner that replaced it.
 #[test]
-fn an_owner_that_stood_still_ends_and_not_the_next_one() {
+fn stalled_owner_terminates_and_not_its_successor() {
     let (setup, mut world) = begin(Kind::TwoHeads, Start::Served);
     world.then(&setup, Step::Listen(1));
     world.take(&setup, Step::Freeze(0));
     world.take(&setup, Step::Open(1));
     let stands_still = |step: &Step| !matches!(step, Step::PowerOff(_) | Step::Thaw(_));
     world.settle_by(&setup, |_, step| stands_still(step));
-    world.take(&setup, Step::FenceByWord(0));
+    world.take(&setup, Step::FenceByConfirmation(0));
     world.settle_by(&setup, |_, step| stands_still(step));
     assert!(is_open(&world, 1), "{:?}", last_notice());
     world.take(&setup, Step::Thaw(0));
-    world.take(&setup, Step::LegBack { head: 1, disk: 0 });
+    world.take(&setup, Step::LegReturned { head: 1, disk: 0 });
     world.settle_by(&setup, |world, step| match step {
         Step::Deliver(key) => {
             let sent = world.sent(*key);
@@ -435,17 +438,17 @@ fn a_pool_that_was_exported_opens_elsewhere_without_a_fence() {
 }
 
 #[test]
-fn a_disk_that_was_written_elsewhere_is_left_alone_until_a_person_gives_it_up() {
+fn diverged_disk_is_left_out_until_confirmed_discard() {
     for kind in KINDS {
         let (setup, mut world) = begin(kind, Start::Degraded);
         world.take(&setup, Step::Crash(1));
         world.take(&setup, Step::ForeignImport(1));
         world.take(&setup, Step::Boot(1));
-        world.then(&setup, Step::LegBack { head: 0, disk: 1 });
+        world.then(&setup, Step::LegReturned { head: 0, disk: 1 });
         assert!(world.committed.divergent.contains(&disk_id(1)), "{kind:?}");
         assert_eq!(last_notice(), Some(Notice::Divergent(disk_id(1))));
         world.then(&setup, Step::Discard { head: 0, disk: 1 });
-        world.then(&setup, Step::LegBack { head: 0, disk: 1 });
+        world.then(&setup, Step::LegReturned { head: 0, disk: 1 });
         assert_eq!(world.committed.current.len(), 2, "{kind:?}");
         assert_eq!(world.violation, None);
     }
@@ -453,19 +456,19 @@ fn a_disk_that_was_written_elsewhere_is_left_alone_until_a_person_gives_it_up() 
 
 /// Also while a resilver writes to the disk that is removed.
 #[test]
-fn a_disk_that_takes_the_place_of_a_stale_one_gets_everything_and_is_current_then() {
+fn replacement_of_stale_disk_is_resilvered_and_current() {
     for kind in KINDS {
         for is_copied in [false, true] {
             let (setup, mut world) = begin(kind, Start::Degraded);
             if is_copied {
-                world.take(&setup, Step::LegBack { head: 0, disk: 1 });
+                world.take(&setup, Step::LegReturned { head: 0, disk: 1 });
                 world.settle_by(&setup, |_, step| !matches!(step, Step::Copy { .. }));
             }
             world.take(&setup, Step::Exchange(1));
             world.then(&setup, Step::Replace { head: 0, disk: 1 });
             let stale = world.committed.stale.get(&disk_id(1));
             assert_eq!(stale.map(|stale| stale.since), Some(0), "{kind:?}");
-            world.then(&setup, Step::LegBack { head: 0, disk: 1 });
+            world.then(&setup, Step::LegReturned { head: 0, disk: 1 });
             assert_eq!(world.committed.current.len(), world.disks.len(), "{kind:?}");
             assert!(write(&setup, &mut world, 0), "{kind:?}");
             assert_eq!(world.violation, None);
@@ -474,14 +477,14 @@ fn a_disk_that_takes_the_place_of_a_stale_one_gets_everything_and_is_current_the
 }
 
 #[test]
-fn a_disk_that_is_attached_gets_everything_and_carries_the_pool_alone() {
+fn attached_disk_is_resilvered_and_serves_pool_alone() {
     for kind in [Kind::Witness, Kind::ThreeHeads] {
         let (setup, mut world) = begin(kind, Start::Narrow);
         let setup = setup.with(&[Fault::Attach]);
         assert!(write(&setup, &mut world, 0));
         world.then(&setup, Step::Attach { head: 0, disk: 1 });
         assert_eq!(world.committed.stale[&disk_id(1)].since, 0, "{kind:?}");
-        world.then(&setup, Step::LegBack { head: 0, disk: 1 });
+        world.then(&setup, Step::LegReturned { head: 0, disk: 1 });
         assert_eq!(world.committed.current.len(), 2, "{kind:?}");
         assert!(write(&setup, &mut world, 0), "{kind:?}");
         world.take(&setup, Step::Crash(0));
@@ -492,19 +495,19 @@ fn a_disk_that_is_attached_gets_everything_and_carries_the_pool_alone() {
 
 /// The replaced disk is put back in place of the new one, and is not accepted as the new one.
 #[test]
-fn a_disk_that_was_replaced_does_not_count_when_it_comes_back() {
+fn returning_replaced_disk_is_ignored() {
     for kind in [Kind::Witness, Kind::ThreeHeads] {
         let (setup, mut world) = begin(kind, Start::Degraded);
-        world.take(&setup, Step::TakeImage(1));
+        world.take(&setup, Step::SaveImage(1));
         world.take(&setup, Step::Exchange(1));
         world.then(&setup, Step::Replace { head: 0, disk: 1 });
-        world.then(&setup, Step::LegBack { head: 0, disk: 1 });
+        world.then(&setup, Step::LegReturned { head: 0, disk: 1 });
         assert!(write(&setup, &mut world, 0), "{kind:?}");
         world.take(&setup, Step::Crash(1));
         assert!(write(&setup, &mut world, 0), "{kind:?}");
-        world.take(&setup, Step::PutImageBack(1));
+        world.take(&setup, Step::RestoreImage(1));
         world.take(&setup, Step::Boot(1));
-        world.then(&setup, Step::LegBack { head: 0, disk: 1 });
+        world.then(&setup, Step::LegReturned { head: 0, disk: 1 });
         assert_eq!(last_notice(), Some(Notice::OlderImage(disk_id(1))));
         assert_eq!(world.committed.current.len(), 2, "{kind:?}");
         assert_eq!(world.violation, None);
@@ -520,7 +523,7 @@ fn third(kind: Kind) -> u8 {
 }
 
 #[test]
-fn a_member_that_lost_its_memory_is_no_vote_until_the_owner_has_told_it() {
+fn member_without_state_has_no_vote_until_owner_updates_it() {
     for kind in [Kind::Witness, Kind::ThreeHeads] {
         let (setup, mut world) = begin(kind, Start::Served);
         world.take(&setup, Step::Forget(third(kind)));
@@ -530,7 +533,7 @@ fn a_member_that_lost_its_memory_is_no_vote_until_the_owner_has_told_it() {
 }
 
 #[test]
-fn a_member_that_was_told_anew_votes_and_a_second_loss_is_survived() {
+fn updated_member_votes_and_second_loss_is_survived() {
     for kind in [Kind::Witness, Kind::ThreeHeads] {
         let (setup, mut world) = begin(kind, Start::Served);
         world.take(&setup, Step::Forget(third(kind)));

@@ -2,7 +2,7 @@
 //! data is lost in between.
 
 use super::cases::{begin_with, is_open, opens, write};
-use super::runs::{longer, look_at, pass, report};
+use super::runs::{inspect, longer, pass, report};
 use super::search::{last_notice, walk};
 use super::steps::Step;
 use super::world::{
@@ -10,7 +10,7 @@ use super::world::{
     two_heads, with_witness,
 };
 use crate::rules::{Rule, without};
-use crate::{Answer, Membership, Notice, Refusal};
+use crate::{Membership, Notice, Refusal, Response};
 use std::collections::BTreeSet;
 
 const KINDS: [Kind; 6] = [
@@ -63,7 +63,7 @@ fn accepted(world: &World, member: u8) -> Option<Membership> {
 }
 
 #[test]
-fn a_witness_that_is_added_signs_when_a_head_is_lost_and_nobody_is_shot() {
+fn added_witness_votes_on_head_loss_without_fence() {
     for kind in [Kind::Joining, Kind::Left] {
         let (setup, mut world) = begin(kind, Start::Served);
         world.then(&setup, ADD);
@@ -82,7 +82,7 @@ fn a_witness_that_is_added_signs_when_a_head_is_lost_and_nobody_is_shot() {
 }
 
 #[test]
-fn a_head_takes_over_by_the_witness_that_was_added() {
+fn head_takes_over_with_vote_of_added_witness() {
     let (setup, mut world) = begin(Kind::Joining, Start::Served);
     world.then(&setup, ADD);
     assert!(write(&setup, &mut world, 0));
@@ -93,7 +93,7 @@ fn a_head_takes_over_by_the_witness_that_was_added() {
 }
 
 #[test]
-fn a_witness_that_is_taken_away_is_none_and_two_heads_go_on_by_a_fence() {
+fn removed_witness_has_no_vote_and_fence_decides() {
     for kind in [Kind::Leaving, Kind::Unlike] {
         let (setup, mut world) = begin(kind, Start::Served);
         world.then(&setup, REMOVE);
@@ -110,7 +110,7 @@ fn a_witness_that_is_taken_away_is_none_and_two_heads_go_on_by_a_fence() {
 
 /// It gets a leg, and serves the pool when both other heads are lost in turn.
 #[test]
-fn a_third_head_that_is_added_signs_gets_a_leg_and_takes_over() {
+fn added_third_head_votes_gets_leg_and_takes_over() {
     for kind in WIDER {
         let (setup, mut world) = begin(kind, Start::Served);
         world.then(&setup, ADD);
@@ -118,7 +118,7 @@ fn a_third_head_that_is_added_signs_gets_a_leg_and_takes_over() {
             assert_eq!(accepted(&world, member), Some(three_heads()), "{kind:?}");
         }
         world.then(&setup, Step::Attach { head: 0, disk: 2 });
-        world.then(&setup, Step::LegBack { head: 0, disk: 2 });
+        world.then(&setup, Step::LegReturned { head: 0, disk: 2 });
         assert_eq!(world.committed.current.len(), 3, "{kind:?}");
         // Head 1 is lost, and no head is fenced.
         world.take(&setup, Step::Crash(1));
@@ -126,7 +126,7 @@ fn a_third_head_that_is_added_signs_gets_a_leg_and_takes_over() {
         assert!(!world.committed.current.contains_key(&disk_id(1)));
         // The lost heads are back, and the owner is lost.
         world.then(&setup, Step::Boot(1));
-        world.then(&setup, Step::LegBack { head: 0, disk: 1 });
+        world.then(&setup, Step::LegReturned { head: 0, disk: 1 });
         assert_eq!(world.committed.current.len(), 3, "{kind:?}");
         world.take(&setup, Step::Crash(0));
         opens(&setup, &mut world, 2);
@@ -137,7 +137,7 @@ fn a_third_head_that_is_added_signs_gets_a_leg_and_takes_over() {
 
 /// By its configuration it is one of three.
 #[test]
-fn a_head_that_was_not_added_yet_does_not_open_the_pool() {
+fn head_not_yet_added_does_not_open_the_pool() {
     for kind in WIDER {
         let (setup, mut world) = begin(kind, Start::New);
         world.then(&setup, Step::Open(2));
@@ -153,15 +153,15 @@ fn a_head_that_was_not_added_yet_does_not_open_the_pool() {
 
 /// The other head cannot be reached. No head counts the vote of the third head before it can.
 #[test]
-fn a_third_head_that_one_head_knows_of_has_no_vote() {
+fn third_head_recorded_by_one_head_has_no_vote() {
     for kind in WIDER {
         let (setup, mut world) = begin(kind, Start::Served);
         let before = accepted(&world, 0);
         world.toggle_cut(0, 1);
         world.then(&setup, ADD);
         assert_eq!(accepted(&world, 0), before, "{kind:?}");
-        let told = world.memory(2).expect("a head");
-        assert!(told.is_lost(), "{kind:?}: {told:?}");
+        let reported = world.memory(2).expect("a head");
+        assert!(reported.is_lost(), "{kind:?}: {reported:?}");
         assert!(write(&setup, &mut world, 0), "{kind:?}");
         world.toggle_cut(0, 1);
         if !world.heads[1].is_up {
@@ -175,7 +175,7 @@ fn a_third_head_that_one_head_knows_of_has_no_vote() {
 
 /// Also with a new life, because its earlier state is obsolete.
 #[test]
-fn there_and_back_again() {
+fn witness_can_be_added_again_after_removal() {
     let (setup, mut world) = begin(Kind::Joining, Start::Served);
     for _ in 0..2 {
         world.then(&setup, ADD);
@@ -190,7 +190,7 @@ fn there_and_back_again() {
 
 /// The other head cannot be reached: the change does not block, and a repeated request succeeds later.
 #[test]
-fn a_change_that_the_other_head_does_not_accept_is_taken_back() {
+fn change_not_accepted_by_peer_is_reverted() {
     for (kind, step) in [(Kind::Joining, ADD), (Kind::Leaving, REMOVE)] {
         let (setup, mut world) = begin(kind, Start::Degraded);
         let before = accepted(&world, 0);
@@ -211,7 +211,7 @@ fn a_change_that_the_other_head_does_not_accept_is_taken_back() {
 
 /// The request for a witness was withdrawn. A record that the other head has accepted is not undone by that.
 #[test]
-fn a_change_for_which_nobody_waits_is_not_begun_or_comes_to_its_end() {
+fn withdrawn_change_is_not_started_or_completes() {
     let mut ends = BTreeSet::new();
     for count in 0.. {
         let (setup, mut world) = begin(Kind::Joining, Start::Served);
@@ -235,7 +235,7 @@ fn a_change_for_which_nobody_waits_is_not_begun_or_comes_to_its_end() {
 
 /// A leg fails while the other head does not respond: its exclusion is independent of the change.
 #[test]
-fn a_leg_that_fails_during_a_change_is_dropped_without_it() {
+fn leg_failing_during_change_is_excluded_independently() {
     for (kind, step) in [
         (Kind::Joining, ADD),
         (Kind::Leaving, REMOVE),
@@ -255,7 +255,7 @@ fn a_leg_that_fails_during_a_change_is_dropped_without_it() {
 
 /// The owner is killed at each step of a change. The change is either made or not, and can be repeated.
 #[test]
-fn an_owner_that_dies_at_any_step_of_a_change_leaves_a_pool_that_opens_and_can_change() {
+fn owner_crash_at_any_step_of_change_is_recoverable() {
     for (kind, step, wanted) in [
         (Kind::Joining, ADD, with_witness()),
         (Kind::Leaving, REMOVE, two_heads()),
@@ -298,7 +298,7 @@ fn settle_without(setup: &Setup, world: &mut World, member: u8) {
 
 /// The head that continues with an unfinished change needs the other one.
 #[test]
-fn an_addition_that_one_head_knows_of_needs_the_other_head() {
+fn addition_recorded_by_one_head_needs_the_other() {
     let (setup, mut world) = begin(Kind::Joining, Start::Served);
     world.then(&setup, Step::Listen(1));
     world.take(&setup, ADD);
@@ -313,7 +313,7 @@ fn an_addition_that_one_head_knows_of_needs_the_other_head() {
     world.take(&setup, Step::Boot(1));
     world.then(&setup, Step::Open(1));
     let refusal = Refusal::NoQuorum {
-        heard: [member_id(1)].into(),
+        received: [member_id(1)].into(),
     };
     assert_eq!(last_notice(), Some(Notice::Refused(refusal)));
     world.take(&setup, Step::Boot(0));
@@ -322,12 +322,12 @@ fn an_addition_that_one_head_knows_of_needs_the_other_head() {
 
 /// The other head is lost for good, and an administrator requests other members.
 #[test]
-fn a_head_that_is_alone_goes_on_after_it_wanted_a_change() {
-    assert!(goes_on_alone());
-    assert!(!without(Rule::ChangesBeginElsewhere, goes_on_alone));
+fn lone_head_continues_after_requesting_a_change() {
+    assert!(continues_alone());
+    assert!(!without(Rule::ChangesBeginElsewhere, continues_alone));
 }
 
-fn goes_on_alone() -> bool {
+fn continues_alone() -> bool {
     let (setup, mut world) = begin(Kind::Joining, Start::Degraded);
     world.take(&setup, Step::Crash(1));
     world.take(&setup, ADD);
@@ -340,7 +340,7 @@ fn goes_on_alone() -> bool {
 
 /// An unrelated time-out may have expired just then.
 #[test]
-fn a_change_is_taken_back_when_it_had_its_own_time() {
+fn change_is_reverted_only_after_its_own_time_out() {
     let (setup, mut world) = begin(Kind::Joining, Start::Served);
     world.toggle_cut(0, 1);
     world.take(&setup, ADD);
@@ -353,29 +353,39 @@ fn a_change_is_taken_back_when_it_had_its_own_time() {
 
 /// The witness receives late that it was a member, and is added again.
 #[test]
-fn a_witness_that_comes_again_begins_another_life() {
+fn readded_witness_starts_a_new_life() {
     let (setup, mut world) = begin(Kind::Joining, Start::Held);
     let before = world.memory(WITNESS).expect("a witness").clone();
     assert!(before.is_lost());
     assert_eq!(world.committed.life(member_id(WITNESS)), before.life);
     world.then(&setup, ADD);
-    let told = world.memory(WITNESS).expect("a witness");
-    assert!(!told.is_lost() && told.life != before.life, "{told:?}");
-    assert_eq!(world.committed.life(member_id(WITNESS)), told.life);
+    let reported = world.memory(WITNESS).expect("a witness");
+    assert!(
+        !reported.is_lost() && reported.life != before.life,
+        "{reported:?}"
+    );
+    assert_eq!(world.committed.life(member_id(WITNESS)), reported.life);
     assert_eq!(world.violation, None);
 }
 
 /// A message of a witness from an earlier life arrives late.
 #[test]
-fn a_late_word_of_an_earlier_life_mutes_no_member() {
-    assert!(counts_after_a_late_word());
-    assert!(!without(Rule::LivesAreToldAnew, counts_after_a_late_word));
+fn late_message_of_earlier_life_mutes_no_member() {
+    assert!(counts_after_late_message());
+    assert!(!without(
+        Rule::LivesAreAnnouncedAgain,
+        counts_after_late_message
+    ));
 }
 
-fn counts_after_a_late_word() -> bool {
+fn counts_after_late_message() -> bool {
     let (setup, mut world) = begin(Kind::Joining, Start::Served);
-    let is_late =
-        |sent: &Sent| matches!(sent.envelope.payload, Payload::Answer(Answer::Forgot(..)));
+    let is_late = |sent: &Sent| {
+        matches!(
+            sent.envelope.payload,
+            Payload::Response(Response::StateLost(..))
+        )
+    };
     world.take(&setup, ADD);
     while !world.net.iter().any(is_late) {
         assert!(world.settle_for(&setup, 1), "it begins its life");
@@ -398,7 +408,7 @@ fn counts_after_a_late_word() -> bool {
 
 /// A pool from before records named their members, like each existing one.
 #[test]
-fn a_record_that_names_no_members_has_those_of_the_configuration_until_they_change() {
+fn record_without_members_uses_configured_ones_until_change() {
     for (kind, step, wanted) in [
         (Kind::Joining, ADD, with_witness()),
         (Kind::Leaving, REMOVE, two_heads()),
@@ -417,7 +427,7 @@ fn a_record_that_names_no_members_has_those_of_the_configuration_until_they_chan
 
 /// So that a later change of the configuration alone has no effect.
 #[test]
-fn a_record_that_names_no_members_can_name_those_that_it_has() {
+fn record_without_members_can_be_given_current_ones() {
     for (kind, step, wanted) in [
         (Kind::Joining, REMOVE, two_heads()),
         (Kind::Leaving, ADD, with_witness()),
@@ -435,27 +445,27 @@ fn a_record_that_names_no_members_can_name_those_that_it_has() {
 }
 
 #[test]
-fn no_state_near_a_change_of_members_violates_anything() {
+fn states_near_membership_change_keep_all_invariants() {
     for kind in KINDS {
         let changed = Setup::new(kind, 1, 0, 2).with(&[Fault::Members]);
         for start in [Start::Served, Start::Degraded] {
-            look_at(&changed.clone().from(start), &format!("{start:?}, changed"));
+            inspect(&changed.clone().from(start), &format!("{start:?}, changed"));
             let one_opens = Setup::new(kind, 2, 1, 2).with(&FAULTS).from(start);
-            look_at(&one_opens, &format!("{start:?}, two faults, another opens"));
+            inspect(&one_opens, &format!("{start:?}, two faults, another opens"));
             if UNNAMED.contains(&kind) {
                 let what = format!("{start:?}, changed, members not named before");
-                look_at(&changed.clone().from(start).unnamed(), &what);
+                inspect(&changed.clone().from(start).unnamed(), &what);
             }
         }
         if kind == Kind::Joining {
             let again = Setup::new(kind, 2, 1, 1).with(&[Fault::Members, Fault::Duplicate]);
-            look_at(&again.from(Start::Held), "Held, changed, two faults");
+            inspect(&again.from(Start::Held), "Held, changed, two faults");
         }
     }
 }
 
 #[test]
-fn no_walk_with_changes_of_members_violates_anything() {
+fn random_walks_with_membership_changes_keep_invariants() {
     const EXPECTED: [&str; 5] = [
         "the members are changed",
         "a change of members is taken back",
@@ -485,9 +495,12 @@ fn no_walk_with_changes_of_members_violates_anything() {
     for kind in KINDS {
         let mut covered = BTreeSet::new();
         let mut steps = 0;
-        for start in [Start::Served, Start::Degraded, Start::Abroad] {
+        for start in [Start::Served, Start::Degraded, Start::OnOtherHead] {
             for faults in [&FAULTS[..], &most, &frozen] {
-                let setup = Setup::new(kind, 9, 5, 6).with(faults).from(start).by_word();
+                let setup = Setup::new(kind, 9, 5, 6)
+                    .with(faults)
+                    .from(start)
+                    .by_confirmation();
                 for seed in 0..longer(WALKS_MAX) {
                     let is_unnamed = UNNAMED.contains(&kind) && seed % 3 == 0;
                     let setup = match is_unnamed {

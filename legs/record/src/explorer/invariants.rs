@@ -3,7 +3,7 @@
 use super::world::{
     Content, FOREIGN, Progress, Setup, World, disk_id, disk_of, member_id, member_of, two_heads,
 };
-use crate::{MemberId, Membership, Memory, Record};
+use crate::{MemberId, MemberState, Membership, Record};
 
 /// Called after every step.
 pub(super) fn check(world: &mut World, setup: &Setup) {
@@ -31,7 +31,7 @@ fn do_rules_meet(world: &World, setup: &Setup) -> bool {
         return true;
     };
     let votes = |member: MemberId, record: &Record| {
-        let memory = world.memory_on_disk(member_of(member));
+        let memory = world.state_on_disk(member_of(member));
         memory.is_some_and(|one| one.life == record.life(member) && one.accepted.is_some())
     };
     // The member with a vote that replaces the other head.
@@ -85,20 +85,20 @@ pub(super) fn on_release(world: &mut World, setup: &Setup, head: u8, disk: u8) {
     let disk = disk_id(disk);
     let is_out = |record: &Record| !record.current.contains_key(&disk);
     // A member that lost its memory acts on no record.
-    let knows = |memory: &Memory| memory.accepted.as_ref().map_or(memory.is_lost(), is_out);
+    let knows = |memory: &MemberState| memory.accepted.as_ref().map_or(memory.is_lost(), is_out);
     let members = world.config(setup, head).members();
     let remember = members
         .iter()
-        .filter_map(|member| world.memory_on_disk(member_of(*member)));
+        .filter_map(|member| world.state_on_disk(member_of(*member)));
     let count = remember.filter(|memory| knows(memory)).count();
     let is_durable = match world.config(setup, head).other_of_two() {
         None => count >= members.len().min(2),
         Some(_) => {
             let other = &world.heads[usize::from(1 - head)];
-            let heard = other.owner.heard_record();
+            let received = other.owner.received_record();
             // A frozen head has no valid state when it resumes.
             let runs = other.is_up && !other.is_frozen;
-            knows(&world.heads[usize::from(head)].memory) && (!runs || heard.is_none_or(is_out))
+            knows(&world.heads[usize::from(head)].memory) && (!runs || received.is_none_or(is_out))
                 || count >= 2
         }
     };

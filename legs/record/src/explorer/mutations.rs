@@ -46,8 +46,8 @@ const fn mutation(
 
 use Kind::{Joining, Leaving, Left, Third, ThirdForWitness, TwoHeads, Unlike, Witness};
 use Start::{
-    Abroad, Aged, Ahead, Alone, Apart, Asked, Degraded, Forgotten, Frozen, Grown, Held, Late, New,
-    Parting, Proposed, Relapsed, Served, Torn, Unheard, Usurped,
+    Aged, Ahead, Alone, Apart, Degraded, Forgotten, Frozen, Grown, Held, Late, New, OnOtherHead,
+    Parting, Proposed, Relapsed, Requested, Served, Torn, Unresponsive, Usurped,
 };
 
 #[rustfmt::skip]
@@ -57,14 +57,14 @@ const MUTATIONS: &[Mutation] = &[
     mutation(Rule::NewestRecordOfTheQuorum, Witness, Alone, &[Crash], (1, 1, 1)),
     mutation(Rule::MembersRefuseOlderEpochs, Witness, Usurped, &[DiskFails, Hurry], (2, 0, 2)),
     mutation(Rule::OneCandidateForEachEpoch, Witness, New, &[Cut], (1, 2, 0)),
-    mutation(Rule::MembersWriteBeforeTheyAnswer, TwoHeads, Served, &[DiskFails, Crash, Hurry], (3, 1, 2)),
+    mutation(Rule::MembersWriteBeforeResponse, TwoHeads, Served, &[DiskFails, Crash, Hurry], (3, 1, 2)),
     mutation(Rule::LendersRefuseOlderEpochs, Witness, Usurped, &[LinkLost], (1, 0, 2)),
     mutation(Rule::LendersDrain, Witness, Served, &[ServerCrash], (1, 1, 2)),
-    mutation(Rule::LendersTakeOneSession, Witness, Served, &[LinkLost], (1, 0, 2)),
+    mutation(Rule::LendersAdmitOneSession, Witness, Served, &[LinkLost], (1, 0, 2)),
     mutation(Rule::SameIncarnation, Witness, Served, &[LinkLost, LenderRestart], (2, 0, 1)),
     mutation(Rule::ErrorsAreWithheld, Witness, Served, &[DiskFails], (1, 0, 2)),
     mutation(Rule::ReadErrorsFailNoLeg, Witness, Degraded, &[ReadFails], (1, 0, 2)),
-    mutation(Rule::LegsThatLackStayFailed, Witness, Degraded, &[DiskFails], (1, 0, 3)),
+    mutation(Rule::StaleLegsStayFailed, Witness, Degraded, &[DiskFails], (1, 0, 3)),
     mutation(Rule::FailedLegsStayOut, Witness, Degraded, &[DiskFails], (1, 0, 2)),
     mutation(Rule::LastLegsStay, Witness, Served, &[DiskFails, Hurry], (2, 0, 2)),
     mutation(Rule::SinceOutlivesTheResilver, Witness, Relapsed, &[], (0, 0, 3)),
@@ -77,10 +77,10 @@ const MUTATIONS: &[Mutation] = &[
     mutation(Rule::OnlyCurrentLegs, Witness, Degraded, &[Crash], (2, 2, 2)),
     mutation(Rule::CommitBeforeImport, Witness, New, &[Hurry, Cut, Crash], (2, 2, 1)),
     mutation(Rule::ProofOfTheStop, Witness, Served, &[Cut], (1, 1, 1)),
-    mutation(Rule::ProofForOneTerm, Witness, Abroad, &[Cut, Hurry, Lose], (2, 2, 1)),
+    mutation(Rule::ProofForOneTerm, Witness, OnOtherHead, &[Cut, Hurry, Lose], (2, 2, 1)),
     mutation(Rule::OwnersPromiseNothing, Witness, Served, &[], (0, 1, 1)),
     mutation(Rule::LostMembersDoNotVote, Witness, Alone, &[Forget, Crash], (2, 1, 1)),
-    mutation(Rule::WelcomeAfterTheCommit, Witness, Unheard, &[ServerCrash], (1, 1, 2)),
+    mutation(Rule::WelcomeAfterTheCommit, Witness, Unresponsive, &[ServerCrash], (1, 1, 2)),
     mutation(Rule::PromisesOfThisLife, Witness, Forgotten, &[Cut, Hurry], (2, 0, 1)),
     mutation(Rule::HeadsOpenAsMembers, Third, New, &[], (0, 1, 0)),
     mutation(Rule::MembersOfTheRecord, Unlike, Apart, &[], (0, 1, 1)),
@@ -89,17 +89,17 @@ const MUTATIONS: &[Mutation] = &[
     mutation(Rule::ChangesNeedBothHeads, ThirdForWitness, Degraded, &[Members, Cut], (2, 0, 2)),
     mutation(Rule::WelcomeAfterTheCommit, Third, Served, &[Members, Cut], (2, 0, 1)),
     mutation(Rule::WelcomeAfterTheCommit, ThirdForWitness, Served, &[Members, Cut], (2, 0, 1)),
-    mutation(Rule::JoiningBeginsALife, Left, Served, &[Members, Cut], (2, 1, 2)),
+    mutation(Rule::JoiningStartsNewLife, Left, Served, &[Members, Cut], (2, 1, 2)),
     mutation(Rule::LivesAreUsedOnce, Joining, Held, &[Members], (1, 0, 0)),
     mutation(Rule::WitnessLeavesInTwoSteps, Leaving, Served, &[Members], (1, 0, 1)),
     mutation(Rule::LeavingIsAgreed, Leaving, Parting, &[Crash], (1, 1, 1)),
-    mutation(Rule::FenceEndsWhenHeard, TwoHeads, Served, &[DiskFails, Hurry, Cut, Crash], (4, 1, 2)),
+    mutation(Rule::FenceExpiresOnContact, TwoHeads, Served, &[DiskFails, Hurry, Cut, Crash], (4, 1, 2)),
     mutation(Rule::UnsureAfterBoot, TwoHeads, Alone, &[Crash], (1, 1, 1)),
-    mutation(Rule::AnswersOfThisBoot, TwoHeads, Asked, &[Cut, Crash], (2, 1, 1)),
+    mutation(Rule::ResponsesOfThisBoot, TwoHeads, Requested, &[Cut, Crash], (2, 1, 1)),
     mutation(Rule::FreezesAreNoticed, TwoHeads, Frozen, &[Crash], (1, 1, 2)),
     mutation(Rule::SoleIsCommitted, TwoHeads, Torn, &[Crash, Cut], (1, 2, 2)),
     mutation(Rule::SoleCountsProposals, TwoHeads, Proposed, &[DiskFails], (1, 1, 4)),
-    mutation(Rule::NoFenceAgainstTheSole, TwoHeads, Abroad, &[Cut, Crash], (2, 2, 2)),
+    mutation(Rule::NoFenceAgainstTheSole, TwoHeads, OnOtherHead, &[Cut, Crash], (2, 2, 2)),
     mutation(Rule::GrowthBeginsAtTheSole, TwoHeads, Grown, &[Crash, Cut], (2, 2, 4)),
 ];
 
@@ -115,12 +115,12 @@ const SPARES: &[Mutation] = &[
     // first.
     mutation(Rule::ReturnsNameTheirSession, Witness, Late, &[], (0, 0, 2)),
     // A member that a record names in an earlier life has no vote until an administrator confirms it.
-    mutation(Rule::LivesAreToldAnew, Left, Served, &[Members, Lose], (3, 0, 1)),
+    mutation(Rule::LivesAreAnnouncedAgain, Left, Served, &[Members, Lose], (3, 0, 1)),
     // A head that is alone with a change depends on the other one.
     mutation(Rule::ChangesBeginElsewhere, Joining, Degraded, &[Members, Cut], (2, 1, 1)),
     // A claim of an old term would end the session of the owner. The harm is limited: members refuse its record, and
     // another incarnation of the lender resumes no session.
-    mutation(Rule::LendersKeepTheirEpoch, Witness, Usurped, &[LinkLost, LenderRestart], (2, 0, 2)),
+    mutation(Rule::LendersStoreEpoch, Witness, Usurped, &[LinkLost, LenderRestart], (2, 0, 2)),
 ];
 
 fn setup(mutation: &Mutation) -> Setup {
@@ -144,7 +144,7 @@ fn find(mutation: &Mutation, walks_max: u64) -> Option<(String, Violation)> {
 
 /// The same searches as below, with the rule.
 #[test]
-fn with_every_rule_nothing_is_found() {
+fn all_rules_enabled_finds_no_violation() {
     for mutation in MUTATIONS.iter().chain(SPARES) {
         if let Some((by, violation)) = find(mutation, longer(WALKS_WITH_MAX)) {
             let text = violation.text(&setup(mutation));
@@ -155,7 +155,7 @@ fn with_every_rule_nothing_is_found() {
 
 /// Each violation is the shortest one after an exhaustive search, and otherwise one from which no step can be removed.
 #[test]
-fn without_any_one_rule_a_violation_is_found() {
+fn disabling_any_one_rule_finds_a_violation() {
     let mut missed = Vec::new();
     for mutation in MUTATIONS {
         match without(mutation.rule, || find(mutation, WALKS_MAX)) {
@@ -172,7 +172,7 @@ fn without_any_one_rule_a_violation_is_found() {
 }
 
 #[test]
-fn rules_that_only_spare_disturbances_are_known() {
+fn rules_that_only_avoid_disruption_are_listed() {
     for mutation in SPARES {
         let found = without(mutation.rule, || find(mutation, WALKS_WITH_MAX));
         assert!(found.is_none(), "{:?} is needed: {found:?}", mutation.rule);

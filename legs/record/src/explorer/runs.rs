@@ -56,7 +56,7 @@ pub(super) fn pass(setup: &Setup, found: Found, what: &str) -> BTreeSet<&'static
 }
 
 /// Explores all states within the bounds, up to the limit.
-pub(super) fn look_at(setup: &Setup, what: &str) {
+pub(super) fn inspect(setup: &Setup, what: &str) {
     let found = explore(setup, longer(STATES_MAX) as usize);
     let all = match found.is_exhausted {
         true => "all",
@@ -70,14 +70,14 @@ pub(super) fn look_at(setup: &Setup, what: &str) {
 }
 
 #[test]
-fn no_state_near_a_start_violates_anything() {
+fn states_near_start_keep_all_invariants() {
     for kind in KINDS {
         let one_opens = Setup::new(kind, 0, 1, 1).by(&[0]);
-        look_at(&one_opens, "new, no fault, one open, one write");
+        inspect(&one_opens, "new, no fault, one open, one write");
         let two_open = Setup::new(kind, 0, 2, 0).by(&[0, 1]);
-        look_at(&two_open, "new, no fault, two opens");
+        inspect(&two_open, "new, no fault, two opens");
         let goes_on = Setup::new(kind, 0, 0, 2).from(Start::Degraded);
-        look_at(&goes_on, "a leg returns, no fault, one write");
+        inspect(&goes_on, "a leg returns, no fault, one write");
         for fault in FAULTS {
             for start in [Start::Served, Start::Degraded] {
                 let setup = Setup::new(kind, 1, 0, 2).with(&[fault]).from(start);
@@ -93,11 +93,11 @@ fn no_state_near_a_start_violates_anything() {
             }
         }
         let opened = Setup::new(kind, 1, 1, 2).with(&FAULTS).by(&[1]);
-        look_at(
+        inspect(
             &opened.clone().from(Start::Served),
             "served, any fault, another opens",
         );
-        look_at(
+        inspect(
             &opened.from(Start::Degraded),
             "degraded, any fault, another opens",
         );
@@ -107,11 +107,11 @@ fn no_state_near_a_start_violates_anything() {
 /// An old owner that is alive although its fence was reported can write to no current leg, if a quorum stores the
 /// record.
 #[test]
-fn a_fence_that_lies_loses_no_acknowledged_write() {
+fn false_fence_report_loses_no_acknowledged_write() {
     for kind in [Kind::Witness, Kind::ThreeHeads] {
         let faults = [Fault::LinkLost, Fault::DiskFails, Fault::Cut, Fault::Hurry];
         let setup = Setup::new(kind, 2, 1, 3).with(&faults).from(Start::Usurped);
-        look_at(&setup, "usurped, two faults");
+        inspect(&setup, "usurped, two faults");
         for seed in 0..longer(WALKS_MAX) {
             let found = walk(&setup, seed, WALK_STEPS_MAX);
             pass(&setup, found, &format!("seed {seed}"));
@@ -121,7 +121,7 @@ fn a_fence_that_lies_loses_no_acknowledged_write() {
 
 /// A head freezes, is considered off, and resumes in its old state.
 #[test]
-fn a_frozen_head_that_is_taken_for_one_that_is_off_loses_no_acknowledged_write() {
+fn frozen_head_treated_as_off_loses_no_acknowledged_write() {
     const EXPECTED: [&str; 3] = [
         "a frozen head is taken for one that is off",
         "a frozen head resumes",
@@ -139,7 +139,7 @@ fn a_frozen_head_that_is_taken_for_one_that_is_off_loses_no_acknowledged_write()
         let mut covered = BTreeSet::new();
         for start in [Start::Served, Start::Degraded, Start::Frozen] {
             let setup = Setup::new(kind, 2, 2, 3).with(&faults).from(start);
-            look_at(&setup, &format!("{start:?}, frozen, two faults"));
+            inspect(&setup, &format!("{start:?}, frozen, two faults"));
             let setup = Setup::new(kind, 4, 4, 6).with(&faults).from(start);
             for seed in 0..longer(WALKS_MAX) {
                 let found = walk(&setup, seed, WALK_STEPS_MAX);
@@ -156,7 +156,7 @@ fn a_frozen_head_that_is_taken_for_one_that_is_off_loses_no_acknowledged_write()
 
 /// One head is the only member. It has no link that breaks and no head to fence.
 #[test]
-fn one_head_with_legs_of_its_own_violates_nothing() {
+fn single_head_with_local_legs_keeps_all_invariants() {
     let faults = [
         Fault::Crash,
         Fault::ServerCrash,
@@ -168,7 +168,7 @@ fn one_head_with_legs_of_its_own_violates_nothing() {
     ];
     for start in [Start::New, Start::Served, Start::Degraded] {
         let setup = Setup::new(Kind::OneHead, 2, 2, 2).with(&faults).from(start);
-        look_at(&setup, &format!("{start:?}, two faults"));
+        inspect(&setup, &format!("{start:?}, two faults"));
         let setup = Setup::new(Kind::OneHead, 6, 4, 6).with(&faults).from(start);
         for seed in 0..longer(WALKS_MAX) {
             let found = walk(&setup, seed, WALK_STEPS_MAX);
@@ -178,7 +178,7 @@ fn one_head_with_legs_of_its_own_violates_nothing() {
 }
 
 #[test]
-fn no_walk_violates_anything() {
+fn random_walks_keep_all_invariants() {
     const EXPECTED: [&str; 12] = [
         "a record is committed",
         "a disk is exchanged",
@@ -200,13 +200,13 @@ fn no_walk_violates_anything() {
             Start::New,
             Start::Served,
             Start::Degraded,
-            Start::Abroad,
+            Start::OnOtherHead,
             Start::Ahead,
         ] {
             let setup = Setup::new(kind, 5, 4, 6)
                 .with(&FAULTS)
                 .from(start)
-                .by_word();
+                .by_confirmation();
             for seed in 0..longer(WALKS_MAX) {
                 let found = walk(&setup, seed, WALK_STEPS_MAX);
                 steps += found.states;
@@ -233,7 +233,7 @@ fn no_walk_violates_anything() {
 
 /// A member that lost its memory, in all stages: each of the other two fails at the same time.
 #[test]
-fn a_member_that_lost_its_memory_loses_no_acknowledged_write() {
+fn member_state_loss_loses_no_acknowledged_write() {
     let faults = [
         Fault::Forget,
         Fault::Crash,
@@ -246,7 +246,7 @@ fn a_member_that_lost_its_memory_loses_no_acknowledged_write() {
     for (kind, start) in [
         (Kind::ThreeHeads, Start::Served),
         (Kind::Witness, Start::Degraded),
-        (Kind::Witness, Start::Unheard),
+        (Kind::Witness, Start::Unresponsive),
         (Kind::Witness, Start::Forgotten),
     ] {
         let setup = Setup::new(kind, 6, 4, 6).with(&faults).from(start);
@@ -259,7 +259,7 @@ fn a_member_that_lost_its_memory_loses_no_acknowledged_write() {
 
 /// A disk joins the pool while all other faults occur.
 #[test]
-fn a_disk_that_is_attached_counts_when_it_has_everything() {
+fn attached_disk_counts_once_fully_resilvered() {
     let faults = [
         Fault::Attach,
         Fault::Crash,
@@ -274,7 +274,7 @@ fn a_disk_that_is_attached_counts_when_it_has_everything() {
     ];
     for kind in [Kind::TwoHeads, Kind::Witness, Kind::ThreeHeads] {
         let setup = Setup::new(kind, 2, 1, 2).with(&faults).from(Start::Narrow);
-        look_at(&setup, "Narrow, two faults");
+        inspect(&setup, "Narrow, two faults");
         let setup = Setup::new(kind, 6, 4, 6).with(&faults).from(Start::Narrow);
         let mut covered = BTreeSet::new();
         for seed in 0..longer(WALKS_MAX) {

@@ -13,20 +13,20 @@ thread_local! {
 }
 
 thread_local! {
-    static TOLD: RefCell<Vec<Notice>> = const { RefCell::new(Vec::new()) };
+    static REPORTED: RefCell<Vec<Notice>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Stores a notice to the operator.
 pub(super) fn note(notice: &Notice) {
-    TOLD.with_borrow_mut(|told| {
-        told.clear();
-        told.push(notice.clone());
+    REPORTED.with_borrow_mut(|reported| {
+        reported.clear();
+        reported.push(notice.clone());
     });
 }
 
 /// The last notice to the operator.
 pub(super) fn last_notice() -> Option<Notice> {
-    TOLD.take().pop()
+    REPORTED.take().pop()
 }
 
 /// Notes that an event was covered in this exploration: a model without events has no violations.

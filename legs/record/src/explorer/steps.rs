@@ -8,7 +8,7 @@ use super::world::{
     disk_id, two_heads,
 };
 use crate::rules::{Rule, holds};
-use crate::{Memory, Stale, Version};
+use crate::{MemberState, Stale, Version};
 
 /// One step of the world. A trace of them can be replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,7 +18,7 @@ pub(super) enum Step {
     Duplicate(u64),
     Lose(u64),
     Open(u8),
-    OpenByWord(u8),
+    OpenByConfirmation(u8),
     Listen(u8),
     Issue(u8),
     Land {
@@ -47,7 +47,7 @@ pub(super) enum Step {
         head: u8,
         disk: u8,
     },
-    LegBack {
+    LegReturned {
         head: u8,
         disk: u8,
     },
@@ -69,12 +69,12 @@ pub(super) enum Step {
     FenceFails(u8),
     FenceLies(u8),
     /// An administrator confirms wrongly that a frozen head is off.
-    FenceByWord(u8),
+    FenceByConfirmation(u8),
     FenceReport(u8),
     PowerLoss,
     ForeignImport(u8),
-    TakeImage(u8),
-    PutImageBack(u8),
+    SaveImage(u8),
+    RestoreImage(u8),
     Forget(u8),
     /// The owner on a head reads the state of all members.
     Look(u8),
@@ -123,7 +123,7 @@ impl World {
                         steps.push(Step::FenceLies(at));
                     }
                     if self.heads[usize::from(order.head)].is_frozen {
-                        steps.push(Step::FenceByWord(at));
+                        steps.push(Step::FenceByConfirmation(at));
                     }
                 }
             }
@@ -198,7 +198,7 @@ impl World {
             }
             let is_lost = |member: &u8| {
                 let is_reached = self.is_up(*member) && !self.is_cut(at, *member);
-                is_reached && self.memory(*member).is_some_and(Memory::is_lost)
+                is_reached && self.memory(*member).is_some_and(MemberState::is_lost)
             };
             let is_of_use = self.members().iter().any(is_lost) || head.owner.changes_members();
             if head.owner.has_term() && is_of_use {
@@ -211,18 +211,19 @@ impl World {
     fn idle_steps(&self, setup: &Setup, at: u8, steps: &mut Vec<Step>) {
         if self.opens < setup.opens_max && setup.openers.contains(&at) {
             steps.push(Step::Open(at));
-            if setup.has_words && self.true_word(setup, at).is_some() {
-                steps.push(Step::OpenByWord(at));
+            if setup.has_words && self.valid_confirmation(setup, at).is_some() {
+                steps.push(Step::OpenByConfirmation(at));
             }
         }
         let head = &self.heads[usize::from(at)];
-        if self.config(setup, at).other_of_two().is_some() && head.owner.heard_record().is_none() {
+        if self.config(setup, at).other_of_two().is_some() && head.owner.received_record().is_none()
+        {
             steps.push(Step::Listen(at));
         }
     }
 
     /// The confirmation that an administrator may give: no newer data exists elsewhere, and the other head is off.
-    fn true_word(&self, setup: &Setup, at: u8) -> Option<Version> {
+    fn valid_confirmation(&self, setup: &Setup, at: u8) -> Option<Version> {
         self.config(setup, at).other_of_two()?;
         let own = self.heads[usize::from(at)].memory.accepted.as_ref()?;
         let other = &self.heads[usize::from(1 - at)];
@@ -281,7 +282,7 @@ impl World {
                     leg.resilver,
                     Resilver::Copying { .. } | Resilver::Flushing { .. }
                 );
-            let is_lost = !self.is_io_under_way(at, *disk);
+            let is_lost = !self.is_io_in_flight(at, *disk);
             if waits && !leg.is_parted && (is_lost || self.may(setup, Fault::Hurry)) {
                 steps.push(Step::LegDeadline {
                     head: at,
@@ -326,7 +327,7 @@ impl World {
             let is_free = server.is_open && !server.legs.contains_key(&disk) && is_reachable;
             let is_good = !self.disks[usize::from(disk)].fails;
             if is_free && is_good && self.committed.stale.contains_key(&id) {
-                steps.push(Step::LegBack { head: at, disk });
+                steps.push(Step::LegReturned { head: at, disk });
             }
             let is_out = self.committed.names(id) && !self.committed.current.contains_key(&id);
             if server.is_open && is_out && self.disks[usize::from(disk)].is_exchanged {
@@ -346,7 +347,7 @@ impl World {
     /// Whether the device driver may use a failed leg again: no other leg of its group is current.
     fn is_usable(&self, server: &Server, leg: &DriverLeg, disk: u8) -> bool {
         let is_last = self.committed.current_disks() == [disk_id(disk)].into();
-        let lacks = leg.lacks && holds(Rule::LegsThatLackStayFailed);
+        let lacks = leg.lacks && holds(Rule::StaleLegsStayFailed);
         server.is_open && leg.progress == Progress::Failed && is_last && !lacks
     }
 
@@ -385,7 +386,7 @@ impl World {
             // After an owner began to write to it, numbers of groups cannot show the difference.
             let stale = self.committed.stale.get(&disk_id(at));
             let is_written =
-                |stale: &Stale| stale.is_written && disk.kept.mark == stale.marks.possible;
+                |stale: &Stale| stale.is_written && disk.lender_state.mark == stale.marks.possible;
             let is_stale = is_stale && !stale.is_some_and(is_written);
             // A replacement disk carries no pool that could be imported.
             let is_stale = is_stale && !disk.is_exchanged;
@@ -394,10 +395,10 @@ impl World {
                 steps.push(Step::ForeignImport(at));
             }
             if self.may(setup, Fault::OlderImage) && disk.image != disk.durable {
-                steps.push(Step::TakeImage(at));
+                steps.push(Step::SaveImage(at));
                 let is_out = self.committed.stale.contains_key(&disk_id(at));
                 if is_out && !is_foreign && !is_used && !self.is_up(self.host(at)) {
-                    steps.push(Step::PutImageBack(at));
+                    steps.push(Step::RestoreImage(at));
                 }
             }
         }

@@ -2,8 +2,9 @@
 //! and clients with their acknowledged writes.
 
 use crate::{
-    Answer, Ballot, Completeness, Config, DiskId, Kept, LegGroup, Lender, LenderAnswer,
-    LenderRequest, MemberId, Membership, Memory, Owner, Record, Request, Roots, Session,
+    Ballot, Completeness, Config, DiskId, LegGroup, Lender, LenderRequest, LenderResponse,
+    LenderState, MemberId, MemberState, Membership, Owner, Record, Request, Response, Roots,
+    Session,
 };
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -89,9 +90,9 @@ pub(super) struct Io {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Payload {
     Request(Request),
-    Answer(Answer),
+    Response(Response),
     LenderRequest(u8, LenderRequest),
-    LenderAnswer(u8, LenderAnswer),
+    LenderResponse(u8, LenderResponse),
     Io(Io),
     IoDone(Io, bool),
     /// From the driver to the owner on the same head.
@@ -118,9 +119,9 @@ impl Envelope {
                 | Request::Welcome(_)
                 | Request::Join { .. },
             ) => 3,
-            Payload::Answer(_) => 4,
+            Payload::Response(_) => 4,
             Payload::LenderRequest(..) => 5,
-            Payload::LenderAnswer(..) => 6,
+            Payload::LenderResponse(..) => 6,
             Payload::Io(_) => 7,
             Payload::IoDone(..) => 8,
             Payload::Returned(..) => 9,
@@ -148,7 +149,7 @@ pub(super) struct Disk {
     /// Acknowledged and not flushed, on top of `durable`.
     pub(super) cache: Option<Content>,
     pub(super) lender: Lender,
-    pub(super) kept: Kept,
+    pub(super) lender_state: LenderState,
     pub(super) starts: u8,
     pub(super) in_flight: Vec<Io>,
     pub(super) fails: bool,
@@ -166,8 +167,8 @@ impl Disk {
         Self {
             durable: Content::NOTHING,
             image: Content::NOTHING,
-            lender: Lender::start(Kept::default(), 1),
-            kept: Kept::default(),
+            lender: Lender::start(LenderState::default(), 1),
+            lender_state: LenderState::default(),
             ..self.clone()
         }
     }
@@ -182,9 +183,9 @@ impl Disk {
         self.in_flight.clear();
         self.starts += 1;
         if !keeps_epoch {
-            self.kept.enforced = Ballot::default();
+            self.lender_state.enforced = Ballot::default();
         }
-        self.lender = Lender::start(self.kept, self.starts.into());
+        self.lender = Lender::start(self.lender_state, self.starts.into());
     }
 }
 
@@ -236,15 +237,15 @@ pub(super) struct Head {
     /// It does not run, and retains its state.
     pub(super) is_frozen: bool,
     pub(super) boots: u8,
-    pub(super) memory: Memory,
+    pub(super) memory: MemberState,
     /// Acknowledged and not written, if a member does not write before it responds.
-    pub(super) unwritten: Option<Memory>,
+    pub(super) unwritten: Option<MemberState>,
     pub(super) owner: Owner,
     pub(super) server: Option<Server>,
 }
 
 impl Head {
-    pub(super) fn known(&self) -> &Memory {
+    pub(super) fn known(&self) -> &MemberState {
         self.unwritten.as_ref().unwrap_or(&self.memory)
     }
 }
@@ -440,7 +441,7 @@ pub(super) enum Start {
     /// the proposal were sent.
     Grown,
     /// As degraded; then head 1 serves it, by the leg of head 0.
-    Abroad,
+    OnOtherHead,
     /// Two heads with messages of each other. Head 0 served it, released it in order, and is frozen; it was considered
     /// off, and head 1 serves it by its own leg. One write was made there.
     Frozen,
@@ -450,7 +451,7 @@ pub(super) enum Start {
     /// and one write was made since.
     Ahead,
     /// As usurped; then the witness lost its state, and the link between the heads is cut.
-    Unheard,
+    Unresponsive,
     /// As degraded; then the leg of head 1 came back, was resilvered, and failed before the owner received the
     /// completion. One write was made since. The leg works again, and the completion is still in flight.
     Late,
@@ -459,7 +460,7 @@ pub(super) enum Start {
     /// As served, and head 1 has a message of head 0. Then their link is cut, and the leg of head 1 failed.
     Apart,
     /// As served; then head 1 sent a request to head 0 and was restarted, and the response is in flight.
-    Asked,
+    Requested,
     /// As served; then the first step for the witness to leave was accepted by the member of head 1 only, and head 0 crashed. Head 1 has
     /// received it since.
     Parting,
@@ -551,7 +552,7 @@ impl Setup {
         self
     }
 
-    pub(super) fn by_word(mut self) -> Self {
+    pub(super) fn by_confirmation(mut self) -> Self {
         self.has_words = true;
         self
     }
@@ -577,14 +578,14 @@ impl Setup {
             is_up: true,
             is_frozen: false,
             boots,
-            memory: Memory::new(record.clone()),
+            memory: MemberState::new(record.clone()),
             unwritten: None,
             owner: Owner::new(boots.into()),
             server: None,
         };
         let mut witness = head(1);
         if self.kind == Kind::Joining {
-            witness.memory = Memory::default();
+            witness.memory = MemberState::default();
         }
         let content = Content {
             blocks: 0,
@@ -592,7 +593,7 @@ impl Setup {
             group: FIRST_GROUP,
             before: 0,
         };
-        let kept = Kept {
+        let lender_state = LenderState {
             enforced: first,
             mark: Session {
                 ballot: first,
@@ -602,8 +603,8 @@ impl Setup {
         let disk = Disk {
             durable: content,
             cache: None,
-            lender: Lender::start(kept, 1),
-            kept,
+            lender: Lender::start(lender_state, 1),
+            lender_state,
             starts: 1,
             in_flight: Vec::new(),
             fails: false,
@@ -613,7 +614,7 @@ impl Setup {
         };
         let mut heads: Vec<Rc<Head>> = self.configs.iter().map(|_| Rc::new(head(1))).collect();
         if has_third {
-            Rc::make_mut(&mut heads[2]).memory = Memory::default();
+            Rc::make_mut(&mut heads[2]).memory = MemberState::default();
         }
         World {
             heads,
@@ -713,13 +714,13 @@ impl World {
         members
     }
 
-    pub(super) fn memory(&self, member: u8) -> Option<&Memory> {
+    pub(super) fn memory(&self, member: u8) -> Option<&MemberState> {
         let head = self.heads.get(usize::from(member));
         head.or(self.witness.as_ref()).map(|one| one.known())
     }
 
     /// The same, as it is on stable storage.
-    pub(super) fn memory_on_disk(&self, member: u8) -> Option<&Memory> {
+    pub(super) fn state_on_disk(&self, member: u8) -> Option<&MemberState> {
         let head = self.heads.get(usize::from(member));
         head.or(self.witness.as_ref()).map(|one| &one.memory)
     }

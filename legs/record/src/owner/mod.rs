@@ -10,9 +10,9 @@
 mod opening;
 mod term;
 
-use super::lender::{LenderAnswer, LenderRequest};
-use super::member::{Answer, Memory, Request, Tag};
-use super::membership::{Config, Membership, StandIn};
+use super::lender::{LenderRequest, LenderResponse};
+use super::member::{MemberState, Request, Response, Tag};
+use super::membership::{Config, Membership, VoteSubstitute};
 use super::record::{DiskId, MemberId, Record, Session, Version};
 use super::refusal::{Notice, Refusal};
 use super::rules::{Rule, holds};
@@ -36,14 +36,14 @@ pub enum Event {
     /// Three members: check now whether one has lost its state. Harmless at any time.
     Look,
     /// A message of another head arrived, of any kind. Comes before the event of the message itself.
-    Heard(MemberId),
+    Received(MemberId),
     /// This head was frozen, so that other heads may have considered it off. Comes before all later
     /// events.
     Thawed,
     /// A member answered.
-    Answered(MemberId, Answer),
+    Responded(MemberId, Response),
     /// A lender answered.
-    Lent(DiskId, LenderAnswer),
+    Lent(DiskId, LenderResponse),
     /// The fence of this number is confirmed: the head was off at a time after the request.
     Fenced(u32),
     /// The fence of this number failed.
@@ -73,7 +73,7 @@ pub enum Event {
         flushed: Option<u64>,
     },
     /// An excluded disk is available again.
-    LegBack {
+    LegReturned {
         /// Which.
         disk: DiskId,
         /// The newest transaction group of the pool.
@@ -98,7 +98,7 @@ pub enum Event {
     /// member.
     Members {
         /// The new members.
-        wish: Membership,
+        desired: Membership,
         /// The life in which the new member counts.
         life: u64,
     },
@@ -134,9 +134,9 @@ impl Completeness {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Send this to a member; this head is one.
-    Ask(MemberId, Request),
+    Request(MemberId, Request),
     /// Send this to the lender of a disk; this head may be it.
-    AskLender(DiskId, LenderRequest),
+    LenderRequest(DiskId, LenderRequest),
     /// Check that a head is off, and report with this number. An earlier result does not count.
     Fence(MemberId, u32),
     /// Open the pool with these legs only.
@@ -174,14 +174,14 @@ pub enum Action {
     Stop,
     /// The pool is released: other heads may open it without a fence.
     Closed,
-    /// Tell the operator.
-    Tell(Notice),
+    /// Notify the operator.
+    Notify(Notice),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Fence {
     None,
-    Asked(MemberId, u32),
+    Requested(MemberId, u32),
     Confirmed(MemberId),
 }
 
@@ -199,12 +199,12 @@ enum Phase {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Owner {
     boot: u64,
-    asked: u32,
+    requested: u32,
     /// Responses with smaller numbers predate a freeze, or a record with other life numbers.
     oldest: u32,
     /// Two heads: the newest record that the other head sent to this boot. While there is one, this head receives every
     /// change: the other head cannot commit without it, or without a fence that terminates this boot.
-    heard: Option<Record>,
+    received: Option<Record>,
     fence: Fence,
     fence_number: u32,
     phase: Phase,
@@ -219,9 +219,9 @@ impl Owner {
     pub fn new(boot: u64) -> Self {
         Self {
             boot,
-            asked: 0,
+            requested: 0,
             oldest: 0,
-            heard: None,
+            received: None,
             fence: Fence::None,
             fence_number: 0,
             phase: Phase::Idle,
@@ -260,23 +260,28 @@ impl Owner {
 
     /// Two heads: the newest record that the other one named to this boot.
     #[cfg(test)]
-    pub(super) fn heard_record(&self) -> Option<&Record> {
-        self.heard.as_ref()
+    pub(super) fn received_record(&self) -> Option<&Record> {
+        self.received.as_ref()
     }
 
     /// Whether a response may still have an effect.
     #[cfg(test)]
-    pub(super) fn awaits(&self, config: &Config, answer: &Answer) -> bool {
-        match (answer, &self.phase) {
-            (Answer::Known(tag, _), Phase::Reading(_)) => self.is_of_use(*tag),
-            (Answer::Known(tag, _), _) => self.is_of_use(*tag) && config.other_head().is_some(),
-            (Answer::Promised { ballot, .. } | Answer::Serves(ballot), Phase::Claiming(one)) => {
-                one.ballot() == *ballot
+    pub(super) fn awaits(&self, config: &Config, response: &Response) -> bool {
+        match (response, &self.phase) {
+            (Response::Known(tag, _), Phase::Reading(_)) => self.is_of_use(*tag),
+            (Response::Known(tag, _), _) => self.is_of_use(*tag) && config.other_head().is_some(),
+            (
+                Response::Promised { ballot, .. } | Response::Serves(ballot),
+                Phase::Claiming(one),
+            ) => one.ballot() == *ballot,
+            (Response::StateLost(tag, _), Phase::Term(_)) => self.is_of_use(*tag),
+            (Response::Refused { requested, .. }, Phase::Claiming(one)) => {
+                one.ballot() == *requested
             }
-            (Answer::Forgot(tag, _), Phase::Term(_)) => self.is_of_use(*tag),
-            (Answer::Refused { asked, .. }, Phase::Claiming(one)) => one.ballot() == *asked,
-            (Answer::Refused { asked, .. }, Phase::Term(one)) => one.ballot() == *asked,
-            (Answer::Accepted(ballot, version), Phase::Term(one)) => one.awaits(*ballot, *version),
+            (Response::Refused { requested, .. }, Phase::Term(one)) => one.ballot() == *requested,
+            (Response::Accepted(ballot, version), Phase::Term(one)) => {
+                one.awaits(*ballot, *version)
+            }
             _ => false,
         }
     }
@@ -303,13 +308,13 @@ impl Owner {
     }
 
     /// Handles an event. `own`: the durable state of this head's own member.
-    pub fn handle(&mut self, config: &Config, own: &Memory, event: Event) -> Vec<Action> {
+    pub fn handle(&mut self, config: &Config, own: &MemberState, event: Event) -> Vec<Action> {
         let mut actions = Vec::new();
         self.take(config, own, event, &mut actions);
         actions
     }
 
-    fn take(&mut self, config: &Config, own: &Memory, event: Event, out: &mut Actions) {
+    fn take(&mut self, config: &Config, own: &MemberState, event: Event, out: &mut Actions) {
         let ruled = config.by(own.accepted.as_ref());
         let config = &*ruled;
         match event {
@@ -317,16 +322,16 @@ impl Owner {
             Event::Open { .. } => {}
             Event::Listen => self.listen(config, out),
             Event::Look => self.look(config, out),
-            Event::Heard(head) => self.on_heard(config, head, out),
+            Event::Received(head) => self.on_contact(config, head, out),
             Event::Thawed if holds(Rule::FreezesAreNoticed) => self.on_thaw(config, out),
             Event::Thawed => {}
-            Event::Answered(from, answer) => self.on_answer(config, own, from, answer, out),
-            Event::Lent(disk, answer) => self.on_lent(config, own, disk, answer, out),
+            Event::Responded(from, response) => self.on_response(config, own, from, response, out),
+            Event::Lent(disk, response) => self.on_lent(config, own, disk, response, out),
             Event::Fenced(number) => self.on_fence(config, own, number, true, out),
             Event::FenceFailed(number) => self.on_fence(config, own, number, false, out),
             Event::Deadline if self.has_term() => {
                 if let Some(head) = self.in_term(config, out, Term::on_deadline).flatten() {
-                    self.ask_for_vote(head, out);
+                    self.request_vote(head, out);
                 }
             }
             Event::Deadline => self.on_opening_deadline(config, own, out),
@@ -337,7 +342,7 @@ impl Owner {
             | Event::ReadFailed(_)
             | Event::LegUsable(_)
             | Event::LinkLost { .. }
-            | Event::LegBack { .. }
+            | Event::LegReturned { .. }
             | Event::Returned { .. }
             | Event::ReturnFailed(..)
             | Event::Discard(_)
@@ -350,9 +355,9 @@ impl Owner {
     }
 
     /// The replacement for the vote of the other one of two heads.
-    fn stand_in(&self, config: &Config) -> StandIn {
+    fn vote_substitute(&self, config: &Config) -> VoteSubstitute {
         let other = config.other_head();
-        StandIn {
+        VoteSubstitute {
             is_other_fenced: other.is_some_and(|head| self.fence == Fence::Confirmed(head)),
             is_sole: false,
         }
@@ -365,7 +370,7 @@ impl Owner {
         out: &mut Actions,
         body: impl FnOnce(&mut Term, &mut term::Step<'_>) -> T,
     ) -> Option<T> {
-        let fence = self.stand_in(config);
+        let fence = self.vote_substitute(config);
         let Phase::Term(term) = &mut self.phase else {
             return None;
         };
@@ -373,9 +378,9 @@ impl Owner {
         let lives = term.lives().clone();
         let outcome = body(term, &mut step);
         term.advance(&mut step);
-        if *term.lives() != lives && holds(Rule::LivesAreToldAnew) {
-            self.asked += 1;
-            self.oldest = self.asked;
+        if *term.lives() != lives && holds(Rule::LivesAreAnnouncedAgain) {
+            self.requested += 1;
+            self.oldest = self.requested;
         }
         if term.is_over() {
             self.phase = Phase::Idle;
@@ -385,7 +390,7 @@ impl Owner {
 
     fn refuse(&mut self, refusal: Refusal, out: &mut Actions) {
         self.give_up_opening(out);
-        out.push(Action::Tell(Notice::Refused(refusal)));
+        out.push(Action::Notify(Notice::Refused(refusal)));
     }
 
     fn give_up_opening(&mut self, out: &mut Actions) {
@@ -395,10 +400,10 @@ impl Owner {
     }
 
     fn next_tag(&mut self) -> Tag {
-        self.asked += 1;
+        self.requested += 1;
         Tag {
             boot: self.boot,
-            number: self.asked,
+            number: self.requested,
         }
     }
 
@@ -409,7 +414,7 @@ impl Owner {
 
     fn listen(&mut self, config: &Config, out: &mut Actions) {
         if let (Some(other), true) = (config.other_of_two(), self.is_idle()) {
-            out.push(Action::Ask(other, Request::Read(self.listening_tag())));
+            out.push(Action::Request(other, Request::Read(self.listening_tag())));
         }
     }
 
@@ -418,55 +423,55 @@ impl Owner {
         let is_by_quorum = config.other_of_two().is_none();
         if self.has_term() && is_by_quorum {
             for member in config.members() {
-                out.push(Action::Ask(member, Request::Read(self.listening_tag())));
+                out.push(Action::Request(member, Request::Read(self.listening_tag())));
             }
         }
         let tag = self.listening_tag();
-        self.in_term(config, out, |term, step| term.ask_for_change(step, tag));
+        self.in_term(config, out, |term, step| term.request_change(step, tag));
     }
 
     /// As after a boot, except in a term: the members decide whether it is over.
     fn on_thaw(&mut self, config: &Config, out: &mut Actions) {
-        self.asked += 1;
-        self.oldest = self.asked;
-        self.heard = None;
+        self.requested += 1;
+        self.oldest = self.requested;
+        self.received = None;
         self.fence = Fence::None;
         match &self.phase {
             Phase::Idle => {}
             Phase::Term(_) => {
-                self.in_term(config, out, |term, step| term.ask_whether_over(step));
+                self.in_term(config, out, |term, step| term.query_whether_over(step));
             }
             // No decision depends on the reads yet: repeat them.
             Phase::Reading(reading) => {
-                let (nonce, word) = reading.wish();
+                let (nonce, word) = reading.desired();
                 self.open(config, nonce, word, out);
             }
             _ => self.refuse(Refusal::Changed, out),
         }
     }
 
-    fn ask_for_fence(&mut self, head: MemberId, out: &mut Actions) -> u32 {
+    fn order_fence(&mut self, head: MemberId, out: &mut Actions) -> u32 {
         self.fence_number += 1;
-        self.fence = Fence::Asked(head, self.fence_number);
+        self.fence = Fence::Requested(head, self.fence_number);
         out.push(Action::Fence(head, self.fence_number));
         self.fence_number
     }
 
-    fn ask_for_vote(&mut self, head: MemberId, out: &mut Actions) {
-        if !matches!(self.fence, Fence::Asked(..)) {
-            self.ask_for_fence(head, out);
+    fn request_vote(&mut self, head: MemberId, out: &mut Actions) {
+        if !matches!(self.fence, Fence::Requested(..)) {
+            self.order_fence(head, out);
         }
     }
 
     /// A head that sends messages is not off, even if its fence was confirmed: it may have started since, and it may
     /// consider the state that it receives now the newest.
-    fn on_heard(&mut self, config: &Config, head: MemberId, out: &mut Actions) {
+    fn on_contact(&mut self, config: &Config, head: MemberId, out: &mut Actions) {
         // With three members a fence is no vote, and only proves the stop of an owner during the opening. The rule may
         // change later.
         let is_vote = config.other_of_two().is_some() || self.has_term();
         let is_of_it =
-            matches!(self.fence, Fence::Asked(of, _) | Fence::Confirmed(of) if of == head);
-        if !is_of_it || !is_vote || !holds(Rule::FenceEndsWhenHeard) {
+            matches!(self.fence, Fence::Requested(of, _) | Fence::Confirmed(of) if of == head);
+        if !is_of_it || !is_vote || !holds(Rule::FenceExpiresOnContact) {
             return;
         }
         if matches!(self.phase, Phase::Fencing(_) | Phase::Claiming(_)) {
@@ -478,15 +483,15 @@ impl Owner {
     fn on_fence(
         &mut self,
         config: &Config,
-        own: &Memory,
+        own: &MemberState,
         number: u32,
         is_off: bool,
         out: &mut Actions,
     ) {
-        let Fence::Asked(head, asked) = self.fence else {
+        let Fence::Requested(head, requested) = self.fence else {
             return;
         };
-        if asked != number {
+        if requested != number {
             return;
         }
         self.fence = match is_off {
@@ -499,17 +504,17 @@ impl Owner {
         self.in_term(config, out, |term, step| term.on_fence(step, is_off));
     }
 
-    fn on_answer(
+    fn on_response(
         &mut self,
         config: &Config,
-        own: &Memory,
+        own: &MemberState,
         from: MemberId,
-        answer: Answer,
+        response: Response,
         out: &mut Actions,
     ) {
-        match answer {
-            Answer::Known(tag, memory) => self.on_known(config, own, from, tag, memory, out),
-            Answer::Promised {
+        match response {
+            Response::Known(tag, memory) => self.on_known(config, own, from, tag, memory, out),
+            Response::Promised {
                 ballot,
                 record,
                 life,
@@ -517,24 +522,27 @@ impl Owner {
                 let promise = Promise { record, life };
                 self.on_promise(config, own, from, ballot, promise, out);
             }
-            Answer::Serves(ballot) => self.on_serves(from, ballot, out),
-            Answer::Accepted(ballot, version) => {
+            Response::Serves(ballot) => self.on_serves(from, ballot, out),
+            Response::Accepted(ballot, version) => {
                 self.in_term(config, out, |term, step| {
                     term.on_accepted(step, from, ballot, version);
                 });
             }
-            Answer::Refused { asked, promised } => {
-                self.on_outbid(asked, out);
+            Response::Refused {
+                requested,
+                promised,
+            } => {
+                self.on_outbid(requested, out);
                 self.in_term(config, out, |term, step| {
-                    term.on_refused(step, from, asked, promised);
+                    term.on_refused(step, from, requested, promised);
                 });
             }
-            Answer::Forgot(tag, life) if self.is_of_use(tag) => {
+            Response::StateLost(tag, life) if self.is_of_use(tag) => {
                 self.in_term(config, out, |term, step| {
-                    term.on_forgot(step, from, life);
+                    term.on_state_lost(step, from, life);
                 });
             }
-            Answer::Forgot(..) => {}
+            Response::StateLost(..) => {}
         }
     }
 }
@@ -561,28 +569,28 @@ mod tests {
 
     /// The owner with the earlier promises continues.
     #[test]
-    fn a_claim_that_is_abandoned_is_withdrawn_wherever_it_was_made() {
+    fn abandoned_claim_is_withdrawn_at_all_members() {
         let config = two_heads();
         let mut record = Record::new(7, Ballot::default(), [DiskId(11), DiskId(22)]);
         record.ballot.epoch = 3;
-        let own = Memory::new(record);
+        let own = MemberState::new(record);
         let mut owner = Owner::new(9);
         let open = Event::Open {
             nonce: 1,
             word: None,
         };
-        let asked = owner.handle(&config, &own, open);
-        let Some(Action::Ask(_, Request::Read(tag))) = asked.first().cloned() else {
-            panic!("{asked:?}");
+        let requested = owner.handle(&config, &own, open);
+        let Some(Action::Request(_, Request::Read(tag))) = requested.first().cloned() else {
+            panic!("{requested:?}");
         };
         for member in [ME, OTHER] {
-            let known = Answer::Known(tag, own.clone());
-            owner.handle(&config, &own, Event::Answered(member, known));
+            let known = Response::Known(tag, own.clone());
+            owner.handle(&config, &own, Event::Responded(member, known));
         }
         assert!(matches!(owner.phase, Phase::Claiming(_)));
         let given_back = owner.handle(&config, &own, Event::Abandoned);
         let ballot = Ballot { epoch: 4, nonce: 1 };
-        let withdrawn = |member| Action::Ask(member, Request::Withdraw(ballot));
+        let withdrawn = |member| Action::Request(member, Request::Withdraw(ballot));
         assert_eq!(given_back, [ME, OTHER].map(withdrawn));
         assert!(owner.is_idle());
         let nothing = owner.handle(&config, &own, Event::Abandoned);
@@ -591,8 +599,8 @@ mod tests {
 
     /// The member of this head is starting at the same time, which is handled as a freeze.
     #[test]
-    fn a_freeze_while_members_are_read_has_them_read_anew() {
-        let (config, own) = (two_heads(), Memory::default());
+    fn freeze_while_reading_members_restarts_the_read() {
+        let (config, own) = (two_heads(), MemberState::default());
         let mut owner = Owner::new(9);
         let open = Event::Open {
             nonce: 1,
@@ -600,14 +608,14 @@ mod tests {
         };
         let first = owner.handle(&config, &own, open);
         let again = owner.handle(&config, &own, Event::Thawed);
-        let asked = |actions: &[Action]| {
+        let requested = |actions: &[Action]| {
             let tags = actions.iter().map(|action| match action {
-                Action::Ask(member, Request::Read(tag)) => (*member, tag.number),
+                Action::Request(member, Request::Read(tag)) => (*member, tag.number),
                 other => panic!("{other:?}"),
             });
             tags.collect::<Vec<_>>()
         };
-        let (first, again) = (asked(&first), asked(&again));
+        let (first, again) = (requested(&first), requested(&again));
         assert_eq!(first.len(), 2);
         assert_eq!(again.len(), 2);
         assert!(again[0].1 > first[0].1, "earlier responses do not count");

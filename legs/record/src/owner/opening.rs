@@ -2,10 +2,10 @@
 
 use super::term::{Leg, Term};
 use super::{Action, Actions, Fence, Owner, Phase};
-use crate::lender::{LenderAnswer, LenderRequest, Observed};
-use crate::member::{Memory, Request, Tag};
-use crate::membership::{Config, LegGroup, StandIn};
-use crate::record::{Ballot, DiskId, Lack, MemberId, Record, Roots, Session, Version};
+use crate::lender::{LenderRequest, LenderResponse, Observed};
+use crate::member::{MemberState, Request, Tag};
+use crate::membership::{Config, LegGroup, VoteSubstitute};
+use crate::record::{Ballot, DiskId, MemberId, MissingData, Record, Roots, Session, Version};
 use crate::refusal::{Newer, Refusal};
 use crate::rules::{Rule, holds};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ pub(super) struct Reading {
     nonce: u64,
     word: Option<Version>,
     tag: Tag,
-    answers: BTreeMap<MemberId, Memory>,
+    responses: BTreeMap<MemberId, MemberState>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -31,7 +31,7 @@ pub(super) struct Claiming {
     is_owner_off: bool,
     has_word: bool,
     /// Members that received the claim. The last owner's member comes first, the rest after its promise.
-    asked: BTreeSet<MemberId>,
+    requested: BTreeSet<MemberId>,
     promises: BTreeMap<MemberId, Promise>,
 }
 
@@ -68,31 +68,31 @@ impl Owner {
         self.fence = Fence::None;
         let tag = self.next_tag();
         for member in config.members() {
-            out.push(Action::Ask(member, Request::Read(tag)));
+            out.push(Action::Request(member, Request::Read(tag)));
         }
         self.phase = Phase::Reading(Reading {
             nonce,
             word,
             tag,
-            answers: BTreeMap::new(),
+            responses: BTreeMap::new(),
         });
     }
 
     pub(super) fn on_known(
         &mut self,
         config: &Config,
-        own: &Memory,
+        own: &MemberState,
         from: MemberId,
         tag: Tag,
-        memory: Memory,
+        memory: MemberState,
         out: &mut Actions,
     ) {
-        if !self.is_of_use(tag) && holds(Rule::AnswersOfThisBoot) {
+        if !self.is_of_use(tag) && holds(Rule::ResponsesOfThisBoot) {
             return;
         }
         if config.other_of_two() == Some(from) {
             let known = memory.accepted.clone();
-            self.heard = match (self.heard.take(), known) {
+            self.received = match (self.received.take(), known) {
                 (Some(before), Some(now)) => Some(before.newer(now)),
                 (before, now) => before.or(now),
             };
@@ -100,33 +100,38 @@ impl Owner {
         let Phase::Reading(reading) = &mut self.phase else {
             return;
         };
-        if tag != reading.tag && holds(Rule::AnswersOfThisBoot) {
+        if tag != reading.tag && holds(Rule::ResponsesOfThisBoot) {
             return;
         }
-        reading.answers.insert(from, memory);
-        if reading.answers.len() == config.members().len() {
-            self.judge_answers(config, own, out);
+        reading.responses.insert(from, memory);
+        if reading.responses.len() == config.members().len() {
+            self.judge_responses(config, own, out);
         }
     }
 
-    pub(super) fn on_opening_deadline(&mut self, config: &Config, own: &Memory, out: &mut Actions) {
+    pub(super) fn on_opening_deadline(
+        &mut self,
+        config: &Config,
+        own: &MemberState,
+        out: &mut Actions,
+    ) {
         match &self.phase {
             Phase::Idle | Phase::Term(_) => {}
-            Phase::Reading(_) => self.judge_answers(config, own, out),
+            Phase::Reading(_) => self.judge_responses(config, own, out),
             Phase::Fencing(fencing) => {
-                let owner = fencing.reading.owner(self.heard.as_ref());
+                let owner = fencing.reading.owner(self.received.as_ref());
                 let refusal = owner.map_or(Refusal::Changed, Refusal::OwnerUnconfirmed);
                 self.refuse(refusal, out);
             }
             Phase::Claiming(claiming) => {
-                let heard = claiming.promises.keys().copied().collect();
-                self.refuse(Refusal::NoQuorum { heard }, out);
+                let received = claiming.promises.keys().copied().collect();
+                self.refuse(Refusal::NoQuorum { received }, out);
             }
             Phase::Admitting(_) => self.settle(config, own, out),
         }
     }
 
-    fn judge_answers(&mut self, config: &Config, own: &Memory, out: &mut Actions) {
+    fn judge_responses(&mut self, config: &Config, own: &MemberState, out: &mut Actions) {
         let Phase::Reading(reading) = &self.phase else {
             return;
         };
@@ -137,7 +142,7 @@ impl Owner {
     pub(super) fn after_fence(
         &mut self,
         config: &Config,
-        own: &Memory,
+        own: &MemberState,
         head: MemberId,
         is_off: bool,
         out: &mut Actions,
@@ -151,11 +156,11 @@ impl Owner {
         }
     }
 
-    fn judge(&mut self, config: &Config, own: &Memory, reading: Reading, out: &mut Actions) {
+    fn judge(&mut self, config: &Config, own: &MemberState, reading: Reading, out: &mut Actions) {
         match self.judgement(config, own, &reading) {
             Judgement::Refuse(refusal) => self.refuse(refusal, out),
             Judgement::Fence(head) => {
-                self.ask_for_fence(head, out);
+                self.order_fence(head, out);
                 self.phase = Phase::Fencing(Fencing { reading });
             }
             Judgement::Claim {
@@ -170,39 +175,41 @@ impl Owner {
         }
     }
 
-    fn judgement(&self, config: &Config, own: &Memory, reading: &Reading) -> Judgement {
-        let answered: BTreeSet<MemberId> = reading.answers.keys().copied().collect();
-        let Some(newest) = reading.newest(self.heard.as_ref()) else {
+    fn judgement(&self, config: &Config, own: &MemberState, reading: &Reading) -> Judgement {
+        let responded: BTreeSet<MemberId> = reading.responses.keys().copied().collect();
+        let Some(newest) = reading.newest(self.received.as_ref()) else {
             return Judgement::Refuse(Refusal::NoRecord);
         };
         if !newest.names_head(config.me) && holds(Rule::HeadsOpenAsMembers) {
             return Judgement::Refuse(Refusal::NoMember);
         }
         let has_word = reading.word == Some(newest.version());
-        let by = StandIn {
+        let by = VoteSubstitute {
             is_other_fenced: self.is_sure() || has_word,
             is_sole: is_sole(config, own),
         };
-        if !config.may_claim(&answered, by) {
+        if !config.may_claim(&responded, by) {
             let known = Newer::of(config, &newest);
             return Judgement::Refuse(match config.other_of_two() {
-                Some(head) => Refusal::OtherHeadUnheard { head, known },
-                None => Refusal::NoQuorum { heard: answered },
+                Some(head) => Refusal::OtherHeadUnresponsive { head, known },
+                None => Refusal::NoQuorum {
+                    received: responded,
+                },
             });
         }
         let is_reached = |disk: &&DiskId| {
             let lender = config.lender(**disk);
-            lender.is_some_and(|head| answered.contains(&head))
+            lender.is_some_and(|head| responded.contains(&head))
         };
         let reached = newest.current.keys().filter(is_reached).copied().collect();
         if !config.is_readable(&reached) && holds(Rule::OnlyCurrentLegs) {
             return Judgement::Refuse(Refusal::Stale(Newer::of(config, &newest)));
         }
-        let silent = newest.owner.filter(|owner| !answered.contains(owner));
+        let silent = newest.owner.filter(|owner| !responded.contains(owner));
         let is_off = |head| self.fence == Fence::Confirmed(head) || has_word;
         // If the other one of two heads does not respond, its fence is its vote.
         let silent = match config.other_of_two() {
-            Some(other) if !answered.contains(&other) && !by.is_sole => Some(other),
+            Some(other) if !responded.contains(&other) && !by.is_sole => Some(other),
             _ => silent.filter(|_| holds(Rule::ProofOfTheStop)),
         };
         match silent {
@@ -216,7 +223,7 @@ impl Owner {
 
     /// Two heads: whether this boot has received the newest record, and receives every later one.
     fn is_sure(&self) -> bool {
-        self.heard.is_some() || !holds(Rule::UnsureAfterBoot)
+        self.received.is_some() || !holds(Rule::UnsureAfterBoot)
     }
 
     fn claim(
@@ -227,7 +234,7 @@ impl Owner {
         is_owner_off: bool,
         out: &mut Actions,
     ) {
-        let promised = reading.answers.values();
+        let promised = reading.responses.values();
         let epochs = promised.map(|memory| memory.promised.epoch);
         let epoch = epochs
             .chain([newest.ballot.epoch])
@@ -241,19 +248,19 @@ impl Owner {
         let members: BTreeSet<MemberId> = config.members().into_iter().collect();
         // If its head serves the pool, no other member must promise: its next record would terminate the owner.
         let is_alive =
-            |owner: &MemberId| *owner != config.me && reading.answers.contains_key(owner);
+            |owner: &MemberId| *owner != config.me && reading.responses.contains_key(owner);
         let first = newest
             .owner
             .filter(is_alive)
             .filter(|owner| members.contains(owner));
         let first = first.map_or_else(|| members.clone(), |owner| [owner].into());
-        ask_for_promises(config, ballot, &first, out);
+        request_promises(config, ballot, &first, out);
         self.phase = Phase::Claiming(Claiming {
             ballot,
             judged: newest,
             is_owner_off,
             has_word: reading.word.is_some(),
-            asked: first,
+            requested: first,
             promises: BTreeMap::new(),
         });
     }
@@ -261,13 +268,13 @@ impl Owner {
     pub(super) fn on_promise(
         &mut self,
         config: &Config,
-        own: &Memory,
+        own: &MemberState,
         from: MemberId,
         ballot: Ballot,
         promise: Promise,
         out: &mut Actions,
     ) {
-        let (is_sure, mut by) = (self.is_sure(), self.stand_in(config));
+        let (is_sure, mut by) = (self.is_sure(), self.vote_substitute(config));
         let Phase::Claiming(claiming) = &mut self.phase else {
             return;
         };
@@ -276,12 +283,12 @@ impl Owner {
         }
         claiming.promises.insert(from, promise);
         let members: BTreeSet<MemberId> = config.members().into_iter().collect();
-        let unasked = &members - &claiming.asked;
-        ask_for_promises(config, ballot, &unasked, out);
-        claiming.asked.extend(unasked);
+        let unasked = &members - &claiming.requested;
+        request_promises(config, ballot, &unasked, out);
+        claiming.requested.extend(unasked);
         by.is_other_fenced &= is_sure || claiming.has_word;
         by.is_sole = is_sole(config, own);
-        let newest = claiming.newest(self.heard.as_ref());
+        let newest = claiming.newest(self.received.as_ref());
         let promised = claiming.promised_beside(&by_own(config, own, newest.clone()));
         if config.may_claim(&promised, by) && claiming.is_owner_stopped(config, &promised) {
             let claiming = claiming.clone();
@@ -292,7 +299,7 @@ impl Owner {
     fn begin_admission(
         &mut self,
         config: &Config,
-        own: &Memory,
+        own: &MemberState,
         claiming: &Claiming,
         newest: Record,
         out: &mut Actions,
@@ -315,7 +322,7 @@ impl Owner {
         }
         for disk in &waiting {
             let request = LenderRequest::Claim(session);
-            out.push(Action::AskLender(*disk, request));
+            out.push(Action::LenderRequest(*disk, request));
         }
         self.phase = Phase::Admitting(Admitting {
             ballot: claiming.ballot,
@@ -328,22 +335,22 @@ impl Owner {
     pub(super) fn on_lent(
         &mut self,
         config: &Config,
-        own: &Memory,
+        own: &MemberState,
         disk: DiskId,
-        answer: LenderAnswer,
+        response: LenderResponse,
         out: &mut Actions,
     ) {
         let Phase::Admitting(admitting) = &mut self.phase else {
-            self.in_term(config, out, |term, step| term.on_lent(step, disk, answer));
+            self.in_term(config, out, |term, step| term.on_lent(step, disk, response));
             return;
         };
         let ballot = admitting.ballot;
-        match answer {
-            LenderAnswer::Admitted(session, seen) if session.ballot == ballot => {
+        match response {
+            LenderResponse::Admitted(session, seen) if session.ballot == ballot => {
                 admitting.admitted.insert(disk, seen);
                 admitting.waiting.remove(&disk);
             }
-            LenderAnswer::Refused(session) if session.ballot == ballot => {
+            LenderResponse::Refused(session) if session.ballot == ballot => {
                 admitting.waiting.remove(&disk);
             }
             _ => return,
@@ -354,7 +361,7 @@ impl Owner {
     }
 
     /// The lenders have responded or timed out: proposes the first record of the term.
-    fn settle(&mut self, config: &Config, own: &Memory, out: &mut Actions) {
+    fn settle(&mut self, config: &Config, own: &MemberState, out: &mut Actions) {
         let Phase::Admitting(admitting) = &self.phase else {
             return;
         };
@@ -365,8 +372,8 @@ impl Owner {
         };
         let open_legs = record.current.keys().filter_map(|disk| {
             let seen = admitting.admitted.get(disk)?;
-            let lack = admitting.lack_of(config, *disk);
-            Some((*disk, Leg::current(seen.incarnation, lack)))
+            let missing_data = admitting.missing_data_of(config, *disk);
+            Some((*disk, Leg::current(seen.incarnation, missing_data)))
         });
         let legs = open_legs.collect();
         let is_base_sure = own.committed_record() == Some(&admitting.base);
@@ -386,15 +393,15 @@ impl Owner {
         }
     }
 
-    pub(super) fn on_outbid(&mut self, asked: Ballot, out: &mut Actions) {
-        let is_asked = matches!(&self.phase, Phase::Claiming(one) if one.ballot == asked);
+    pub(super) fn on_outbid(&mut self, requested: Ballot, out: &mut Actions) {
+        let is_asked = matches!(&self.phase, Phase::Claiming(one) if one.ballot == requested);
         if is_asked {
             self.refuse(Refusal::Outbid, out);
         }
     }
 }
 
-fn ask_for_promises(
+fn request_promises(
     config: &Config,
     ballot: Ballot,
     members: &BTreeSet<MemberId>,
@@ -403,12 +410,12 @@ fn ask_for_promises(
     let by = config.me;
     let asks = members
         .iter()
-        .map(|member| Action::Ask(*member, Request::Claim { ballot, by }));
+        .map(|member| Action::Request(*member, Request::Claim { ballot, by }));
     out.extend(asks);
 }
 
 /// The record with the members that apply here. A change that may not be committed is made again, or not.
-fn by_own(config: &Config, own: &Memory, mut record: Record) -> Record {
+fn by_own(config: &Config, own: &MemberState, mut record: Record) -> Record {
     if let Some(own) = &own.accepted {
         record.take_members(own, &config.members());
     }
@@ -416,24 +423,27 @@ fn by_own(config: &Config, own: &Memory, mut record: Record) -> Record {
 }
 
 /// Two heads: whether the own copy alone determines the newest data, because no other head can write.
-fn is_sole(config: &Config, own: &Memory) -> bool {
+fn is_sole(config: &Config, own: &MemberState) -> bool {
     let record = own.committed_record();
     record.is_some_and(|record| config.is_sole(record.current.keys()))
 }
 
 impl Reading {
     /// The arguments of the opening.
-    pub(super) fn wish(&self) -> (u64, Option<Version>) {
+    pub(super) fn desired(&self) -> (u64, Option<Version>) {
         (self.nonce, self.word)
     }
 
-    fn newest(&self, heard: Option<&Record>) -> Option<Record> {
-        let accepted = self.answers.values().filter_map(|one| one.accepted.clone());
-        accepted.chain(heard.cloned()).reduce(Record::newer)
+    fn newest(&self, received: Option<&Record>) -> Option<Record> {
+        let accepted = self
+            .responses
+            .values()
+            .filter_map(|one| one.accepted.clone());
+        accepted.chain(received.cloned()).reduce(Record::newer)
     }
 
-    fn owner(&self, heard: Option<&Record>) -> Option<MemberId> {
-        self.newest(heard)?.owner
+    fn owner(&self, received: Option<&Record>) -> Option<MemberId> {
+        self.newest(received)?.owner
     }
 }
 
@@ -441,9 +451,9 @@ impl Claiming {
     /// Withdraws the claim. No record is proposed after this.
     pub(super) fn withdraw(&self, out: &mut Actions) {
         let requests = self
-            .asked
+            .requested
             .iter()
-            .map(|member| Action::Ask(*member, Request::Withdraw(self.ballot)));
+            .map(|member| Action::Request(*member, Request::Withdraw(self.ballot)));
         out.extend(requests);
     }
 
@@ -453,10 +463,10 @@ impl Claiming {
     }
 
     /// The newest known record.
-    fn newest(&self, heard: Option<&Record>) -> Record {
+    fn newest(&self, received: Option<&Record>) -> Record {
         let promised = self.promises.values();
         let promised = promised.filter_map(|promise| promise.record.as_ref());
-        let records = promised.chain(heard).cloned();
+        let records = promised.chain(received).cloned();
         records.fold(self.judged.clone(), Record::newer)
     }
 
@@ -480,8 +490,8 @@ impl Claiming {
 }
 
 /// Whether roots are missing that all other disks of its group have.
-fn is_far(seen: &Observed, lack: Lack) -> bool {
-    seen.roots.newest + 1 < lack.since
+fn is_far(seen: &Observed, missing_data: MissingData) -> bool {
+    seen.roots.newest + 1 < missing_data.since
 }
 
 impl Admitting {
@@ -492,29 +502,29 @@ impl Admitting {
 
     /// The most that a current disk may be missing, by the roots of the other disks in its group: all have the same
     /// roots except the last.
-    fn lack_of(&self, config: &Config, disk: DiskId) -> Lack {
+    fn missing_data_of(&self, config: &Config, disk: DiskId) -> MissingData {
         let mut groups = config.groups.iter();
         let group = groups.find(|group| group.lenders.contains_key(&disk));
         group.map_or(
-            Lack {
+            MissingData {
                 since: 1,
                 newest: 0,
             },
-            |group| self.lack_in(group),
+            |group| self.missing_data_in(group),
         )
     }
 
-    fn lack_in(&self, group: &LegGroup) -> Lack {
+    fn missing_data_in(&self, group: &LegGroup) -> MissingData {
         let is_current = |disk: &&DiskId| self.base.current.contains_key(disk);
         let disks = group.lenders.keys().filter(is_current);
         let roots = disks.filter_map(|disk| Some(self.admitted.get(disk)?.roots));
-        let least = Lack {
+        let least = MissingData {
             since: 1,
             newest: 0,
         };
-        roots.fold(least, |lack, roots| Lack {
-            since: lack.since.max(roots.before + 1),
-            newest: lack.newest.max(roots.newest),
+        roots.fold(least, |missing_data, roots| MissingData {
+            since: missing_data.since.max(roots.before + 1),
+            newest: missing_data.newest.max(roots.newest),
         })
     }
 
@@ -522,13 +532,13 @@ impl Admitting {
         let mut record = self.base.clone();
         for disk in self.base.current_disks() {
             let marks = self.base.marks(disk);
-            let is_known = |seen: &Observed| marks.is_some_and(|marks| marks.know(seen.mark));
-            let lack = self.lack_of(config, disk);
+            let is_known = |seen: &Observed| marks.is_some_and(|marks| marks.contains(seen.mark));
+            let missing_data = self.missing_data_of(config, disk);
             match self.admitted.get(&disk) {
-                None => record.drop_disk(disk, lack),
+                None => record.drop_disk(disk, missing_data),
                 // A replacement disk. The acknowledged data is on the remaining disks.
-                Some(seen) if seen.roots == Roots::default() && is_far(seen, lack) => {
-                    record.drop_disk(disk, lack);
+                Some(seen) if seen.roots == Roots::default() && is_far(seen, missing_data) => {
+                    record.drop_disk(disk, missing_data);
                 }
                 Some(seen) if is_known(seen) || !holds(Rule::ForeignHistoryIsDivergent) => {
                     record.current.insert(disk, seen.mark);
@@ -552,7 +562,7 @@ impl Admitting {
             .iter()
             .filter(|(disk, _)| record.current.contains_key(disk));
         let is_other =
-            |(disk, seen): (&DiskId, &Observed)| is_far(seen, self.lack_of(config, *disk));
+            |(disk, seen): (&DiskId, &Observed)| is_far(seen, self.missing_data_of(config, *disk));
         if open.clone().any(is_other) && holds(Rule::ForeignHistoryIsDivergent) {
             return Err(Refusal::Diverged(open.map(|(disk, _)| *disk).collect()));
         }

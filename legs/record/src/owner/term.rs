@@ -6,8 +6,8 @@ mod returns;
 use super::{Action, Actions, Event};
 use crate::lender::LenderRequest;
 use crate::member::Request;
-use crate::membership::{Config, Membership, StandIn};
-use crate::record::{Ballot, DiskId, Lack, MemberId, Record, Roots, Session, Version};
+use crate::membership::{Config, Membership, VoteSubstitute};
+use crate::record::{Ballot, DiskId, MemberId, MissingData, Record, Roots, Session, Version};
 use crate::refusal::Notice;
 use crate::rules::{Rule, holds};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The context of a step.
 pub(super) struct Step<'a> {
     pub(super) config: &'a Config,
-    pub(super) fence: StandIn,
+    pub(super) fence: VoteSubstitute,
     pub(super) out: &'a mut Actions,
 }
 
@@ -42,7 +42,7 @@ enum LegState {
         is_late: bool,
     },
     /// Failed. Its errors are withheld until a record without it is committed.
-    Failing(Lack),
+    Failing(MissingData),
     /// Available again: the claim at the lender is pending.
     Claiming { pool_group: u64 },
     /// Its history is a different one. A record with that is pending.
@@ -60,7 +60,7 @@ enum LegState {
 }
 
 /// Of a disk without any usable data.
-const NOTHING: Lack = Lack {
+const NOTHING: MissingData = MissingData {
     since: 1,
     newest: 0,
 };
@@ -72,12 +72,12 @@ pub(super) struct Leg {
     incarnation: u64,
     state: LegState,
     /// Its missing data, until a flush confirms a root there.
-    floor: Lack,
+    floor: MissingData,
 }
 
 impl Leg {
     /// A leg with its first session.
-    pub(super) fn current(incarnation: u64, floor: Lack) -> Self {
+    pub(super) fn current(incarnation: u64, floor: MissingData) -> Self {
         Self {
             number: 1,
             incarnation,
@@ -87,16 +87,16 @@ impl Leg {
     }
 
     /// The data that may be missing there. `flushed`: the last root that a flush confirmed.
-    fn lack(&self, flushed: Option<u64>) -> Lack {
+    fn missing_data(&self, flushed: Option<u64>) -> MissingData {
         let flushed = flushed.unwrap_or_default();
-        let mut lack = Lack {
+        let mut missing_data = MissingData {
             since: self.floor.since.max(flushed + 1),
             newest: self.floor.newest.max(flushed),
         };
         if !holds(Rule::SinceTheFirstUnconfirmed) {
-            lack.since += 3;
+            missing_data.since += 3;
         }
-        lack
+        missing_data
     }
 }
 
@@ -131,7 +131,7 @@ pub(super) struct Term {
     /// The members by a record that names none.
     unnamed: Membership,
     /// The requested members, and the life of the new one.
-    wish: Option<(Membership, u64)>,
+    desired: Option<(Membership, u64)>,
     /// While a witness is being removed: the members that accepted the last committed record.
     agreed: BTreeSet<MemberId>,
 }
@@ -155,7 +155,7 @@ impl Term {
             refused: BTreeSet::new(),
             lost: BTreeMap::new(),
             unnamed: unnamed.clone(),
-            wish: None,
+            desired: None,
             agreed: BTreeSet::new(),
         }
     }
@@ -203,7 +203,7 @@ impl Term {
         drop(rule);
         for member in &first {
             step.out
-                .push(Action::Ask(*member, Request::Propose(record.clone())));
+                .push(Action::Request(*member, Request::Propose(record.clone())));
         }
         self.proposal = Some(Proposal {
             asked_all: first.len() == members.len(),
@@ -241,20 +241,20 @@ impl Term {
         self.refused.remove(&from);
         if !proposal.asked_all && proposal.first.is_subset(&proposal.accepted) {
             proposal.asked_all = true;
-            proposal.ask_others(step);
+            proposal.request_others(step);
         }
-        self.look_for_commit(step);
+        self.check_commit(step);
     }
 
     pub(super) fn on_refused(
         &mut self,
         step: &mut Step<'_>,
         from: MemberId,
-        asked: Ballot,
+        requested: Ballot,
         promised: Ballot,
     ) {
         // A member without a later promise has an owner of an earlier term on its host, which was frozen and stops now.
-        if self.ballot() != asked || promised.epoch < asked.epoch {
+        if self.ballot() != requested || promised.epoch < requested.epoch {
             return;
         }
         self.refused.insert(from);
@@ -265,13 +265,13 @@ impl Term {
     }
 
     /// Proposes the newest record to the members again: one that promised to another term refuses it.
-    pub(super) fn ask_whether_over(&self, step: &mut Step<'_>) {
+    pub(super) fn query_whether_over(&self, step: &mut Step<'_>) {
         match &self.proposal {
-            Some(proposal) => proposal.ask_again(step),
+            Some(proposal) => proposal.retry_requests(step),
             None => {
                 for member in self.membership(&self.committed).members() {
                     let request = Request::Propose(self.committed.clone());
-                    step.out.push(Action::Ask(member, request));
+                    step.out.push(Action::Request(member, request));
                 }
             }
         }
@@ -279,19 +279,20 @@ impl Term {
 
     pub(super) fn on_fence(&mut self, step: &mut Step<'_>, is_off: bool) {
         match is_off {
-            true => self.look_for_commit(step),
-            false => self.tell_of_wait(step),
+            true => self.check_commit(step),
+            false => self.report_wait(step),
         }
     }
 
-    fn tell_of_wait(&self, step: &mut Step<'_>) {
+    fn report_wait(&self, step: &mut Step<'_>) {
         if let Some(proposal) = &self.proposal {
             let accepted = proposal.accepted.clone();
-            step.out.push(Action::Tell(Notice::WritesWait { accepted }));
+            step.out
+                .push(Action::Notify(Notice::WritesWait { accepted }));
         }
     }
 
-    fn look_for_commit(&mut self, step: &mut Step<'_>) {
+    fn check_commit(&mut self, step: &mut Step<'_>) {
         let Some(proposal) = &self.proposal else {
             return;
         };
@@ -299,7 +300,7 @@ impl Term {
             true => self.widest.clone(),
             false => self.committed.current_disks(),
         };
-        let by = StandIn {
+        let by = VoteSubstitute {
             is_sole: self.is_committed_sure && step.config.is_sole(counted.iter()),
             is_other_fenced: step.fence.is_other_fenced && self.may_vote_by_fence(step.config),
         };
@@ -321,7 +322,7 @@ impl Term {
 
     /// A member lost its state. It receives the record that names its life only after the commit: otherwise it might
     /// lose the promise to a later owner again.
-    pub(super) fn on_forgot(&mut self, step: &mut Step<'_>, from: MemberId, life: u64) {
+    pub(super) fn on_state_lost(&mut self, step: &mut Step<'_>, from: MemberId, life: u64) {
         let is_named = self.committed.life(from) == life;
         let is_member = self.membership(&self.committed).members().contains(&from);
         if is_named && !is_member && holds(Rule::LivesAreUsedOnce) {
@@ -366,12 +367,12 @@ impl Term {
         if rule.other_of_two().is_some() {
             for member in rule.members() {
                 let request = Request::Committed(record.ballot, record.version());
-                step.out.push(Action::Ask(member, request));
+                step.out.push(Action::Request(member, request));
             }
         }
         step.out.push(Action::Committed(record.clone()));
         self.welcome(step, &record);
-        if holds(Rule::LivesAreToldAnew) {
+        if holds(Rule::LivesAreAnnouncedAgain) {
             let is_same = |member: &MemberId| before.life(*member) == record.life(*member);
             self.lost.retain(|member, _| is_same(member));
         }
@@ -406,7 +407,7 @@ impl Term {
             }
             LegState::Foreign if record.divergent.contains(&disk) => {
                 self.forget(disk);
-                step.out.push(Action::Tell(Notice::Divergent(disk)));
+                step.out.push(Action::Notify(Notice::Divergent(disk)));
             }
             LegState::Discarded if record.has_given_up(disk) => self.forget(disk),
             LegState::Marking { roots, .. } if is_marked(record, disk, next) => {
@@ -438,7 +439,7 @@ impl Term {
     fn stamp(&self, step: &mut Step<'_>, disk: DiskId) {
         if let Some(leg) = self.legs.get(&disk) {
             let request = LenderRequest::Begin(self.session(leg.number), leg.incarnation);
-            step.out.push(Action::AskLender(disk, request));
+            step.out.push(Action::LenderRequest(disk, request));
         }
     }
 
@@ -473,10 +474,10 @@ impl Term {
         let proposal = self.proposal.as_ref()?;
         let is_change = self.changes_members(&proposal.record);
         if is_change && had_its_time {
-            self.take_back(step);
+            self.revert_change(step);
             return None;
         }
-        proposal.ask_again(step);
+        proposal.retry_requests(step);
         if is_change {
             return None;
         }
@@ -486,7 +487,7 @@ impl Term {
         match silent {
             Some(head) if is_votable && !step.fence.is_other_fenced => Some(head),
             _ => {
-                self.tell_of_wait(step);
+                self.report_wait(step);
                 None
             }
         }
@@ -499,7 +500,9 @@ impl Term {
             Event::ReadFailed(disk) => self.on_read_failed(step, disk),
             Event::LegUsable(disk) => self.on_leg_usable(step, disk),
             Event::LinkLost { disk, flushed } => self.on_link_lost(step, disk, flushed),
-            Event::LegBack { disk, newest_group } => self.on_leg_back(step, disk, newest_group),
+            Event::LegReturned { disk, newest_group } => {
+                self.on_leg_returned(step, disk, newest_group)
+            }
             Event::Returned {
                 disk,
                 session,
@@ -509,8 +512,8 @@ impl Term {
                 self.fail(step, disk, None);
             }
             Event::Discard(disk) => self.on_discard(step, disk),
-            Event::Members { wish, life } => self.wish = Some((wish, life)),
-            Event::MembersStay => self.wish = None,
+            Event::Members { desired, life } => self.desired = Some((desired, life)),
+            Event::MembersStay => self.desired = None,
             Event::Exported if self.stage == Stage::Serving => self.stage = Stage::Closing,
             _ => {}
         }
@@ -527,19 +530,19 @@ impl Term {
             }
             return;
         };
-        let lack = leg.lack(flushed);
+        let missing_data = leg.missing_data(flushed);
         let was_complete = leg.state == LegState::Complete;
         match leg.state {
             LegState::Failing(_) => return,
             LegState::Admitted | LegState::Current | LegState::Resuming { .. } => {
-                leg.state = LegState::Failing(lack);
+                leg.state = LegState::Failing(missing_data);
             }
             LegState::Complete if is_listed && binds => {
-                leg.state = LegState::Failing(lack);
+                leg.state = LegState::Failing(missing_data);
             }
             LegState::Resilvering { .. } if !holds(Rule::SinceOutlivesTheResilver) => {
                 if let Some(stale) = self.committed.stale.get_mut(&disk) {
-                    stale.since = lack.since;
+                    stale.since = missing_data.since;
                 }
                 self.forget(disk);
                 step.out.push(Action::ReleaseErrors(disk));
@@ -564,7 +567,7 @@ impl Term {
         let is_open = self.stage != Stage::Committing || is_urgent;
         if let (Some(record), true, true) = (record, is_free, is_open) {
             self.propose(step, record);
-            return self.look_for_commit(step);
+            return self.check_commit(step);
         }
         let is_stamped = |leg: &Leg| leg.state == LegState::Current;
         let may_import = self.proposal.is_none() || !holds(Rule::CommitBeforeImport);
@@ -592,8 +595,8 @@ impl Term {
         let mut is_urgent = false;
         for (disk, leg) in &self.legs {
             match leg.state {
-                LegState::Failing(lack) if record.current.contains_key(disk) => {
-                    is_urgent |= drop_leg(step, &mut record, *disk, lack);
+                LegState::Failing(missing_data) if record.current.contains_key(disk) => {
+                    is_urgent |= drop_leg(step, &mut record, *disk, missing_data);
                 }
                 LegState::Foreign => record.diverge(*disk),
                 LegState::Discarded => record.give_up(*disk),
@@ -626,26 +629,26 @@ impl Term {
 }
 
 impl Proposal {
-    fn ask_others(&self, step: &mut Step<'_>) {
+    fn request_others(&self, step: &mut Step<'_>) {
         for member in self.members.difference(&self.first) {
             let request = Request::Propose(self.record.clone());
-            step.out.push(Action::Ask(*member, request));
+            step.out.push(Action::Request(*member, request));
         }
     }
 
-    fn ask_again(&self, step: &mut Step<'_>) {
+    fn retry_requests(&self, step: &mut Step<'_>) {
         for member in &self.members {
             let is_asked = self.asked_all || self.first.contains(member);
             if is_asked && !self.accepted.contains(member) {
                 let request = Request::Propose(self.record.clone());
-                step.out.push(Action::Ask(*member, request));
+                step.out.push(Action::Request(*member, request));
             }
         }
     }
 }
 
 fn welcome(member: MemberId, record: &Record) -> Action {
-    Action::Ask(member, Request::Welcome(record.clone()))
+    Action::Request(member, Request::Welcome(record.clone()))
 }
 
 /// Whether the record announces that the owner of its term writes to a stale disk.
@@ -655,13 +658,18 @@ fn is_marked(record: &Record, disk: DiskId, next: Session) -> bool {
 }
 
 /// Excludes a failed leg, unless the remaining ones are not readable. Returns whether it did.
-fn drop_leg(step: &mut Step<'_>, record: &mut Record, disk: DiskId, lack: Lack) -> bool {
+fn drop_leg(
+    step: &mut Step<'_>,
+    record: &mut Record,
+    disk: DiskId,
+    missing_data: MissingData,
+) -> bool {
     let mut left = record.current_disks();
     left.remove(&disk);
     if !step.config.is_readable(&left) && holds(Rule::LastLegsStay) {
-        step.out.push(Action::Tell(Notice::LastLeg(disk)));
+        step.out.push(Action::Notify(Notice::LastLeg(disk)));
         return false;
     }
-    record.drop_disk(disk, lack);
+    record.drop_disk(disk, missing_data);
     true
 }

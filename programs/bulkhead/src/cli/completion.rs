@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_for_tests_only_is_completed_in_no_shell() {
+    fn test_only_options_are_not_completed() {
         let hidden = hidden(&Cli::command());
         assert!(
             hidden.contains(&"--command-faults".to_owned()),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_asked_for() {
+    fn completion_queries_names() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             assert!(write(shell).contains("bulkhead names"), "{shell}");
         }
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn bash_takes_the_script() {
+    fn bash_accepts_the_completion_script() {
         let script = write(Shell::Bash);
         let directory = tempfile::tempdir().expect("directory");
         let path = directory.path().join("completion");

@@ -11,7 +11,7 @@ use super::{Cli, Command, Plan, PoolSelector};
 /// # Errors
 ///
 /// One of them is no command line.
-pub fn tell(lines: &[String]) -> Result<Value, Failure> {
+pub fn render_definitions(lines: &[String]) -> Result<Value, Failure> {
     let mut verbs = Vec::new();
     add_verbs(&Cli::command(), "", &mut verbs);
     let effects: Result<Vec<_>, _> = lines.iter().map(|line| effect(line)).collect();
@@ -60,7 +60,9 @@ fn effect(example: &str) -> Result<Option<Effect>, Failure> {
     let plan = noun.plan();
     let (pool, request) = match plan {
         Ok(Plan::Ask { pool, request } | Plan::Watch { pool, request, .. }) => (pool, request),
-        Ok(Plan::Patiently(pool, request)) => (PoolSelector::Pool(pool), Request::Pool(request)),
+        Ok(Plan::WithLongTimeOut(pool, request)) => {
+            (PoolSelector::Pool(pool), Request::Pool(request))
+        }
         Ok(Plan::Stream { pool, request }) => {
             (PoolSelector::Pool(pool), Request::Transfer(request))
         }
@@ -69,7 +71,7 @@ fn effect(example: &str) -> Result<Option<Effect>, Failure> {
     };
     let pool = match pool {
         PoolSelector::Pool(pool) => pool,
-        PoolSelector::TheOnlyOne => "tank".parse().expect("a name"),
+        PoolSelector::Single => "tank".parse().expect("a name"),
     };
     Ok(Some(request.operation().effect(&pool)))
 }
@@ -136,14 +138,14 @@ mod tests {
     ];
 
     #[test]
-    fn verbs_and_the_effects_of_examples_are_told() {
+    fn verbs_and_effects_of_examples_are_listed() {
         let examples = [
             r#"["volume", "list", "tank"]"#,
             r#"["snapshot", "create", "tank/v@a"]"#,
             r#"["volume", "destroy", "tank/v", "--yes-destroy-data"]"#,
             r#"["lab", "status"]"#,
         ];
-        let told = tell(&examples.map(str::to_owned)).expect("told");
+        let told = render_definitions(&examples.map(str::to_owned)).expect("told");
         assert_eq!(
             told["effects"],
             json!(["look", "change", {"destroy": ["tank/v"]}, null])
@@ -156,6 +158,6 @@ mod tests {
         ] {
             assert_eq!(verbs.contains(&json!(verb)), is_one, "{verb}");
         }
-        tell(&[r#"["volume", "burn"]"#.to_owned()]).expect_err("no verb");
+        render_definitions(&[r#"["volume", "burn"]"#.to_owned()]).expect_err("no verb");
     }
 }

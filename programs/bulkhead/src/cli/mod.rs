@@ -6,13 +6,13 @@ mod definitions;
 mod filesystem;
 mod key;
 mod manual;
-mod misunderstood;
 mod pool;
 #[cfg(test)]
 mod serve;
 mod snapshot;
 mod status;
 mod transfer;
+mod usage_error;
 pub mod volume;
 
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ use control::operations::pool::create::PoolCreate;
 use control::operations::portal::PortalCommand;
 use control::operations::replicate::ReplicateCommand;
 use control::operations::target::TargetCommand;
-use control::operations::{Again, PoolSelector};
+use control::operations::{Polling, PoolSelector};
 use control::request::{PoolRequest, Request, TransferRequest};
 use control::{Failure, FailureKind};
 use drills::arguments::DrillArgs;
@@ -34,7 +34,7 @@ use head::args::{HeadCommand, MoveArgs};
 use lab::arguments::LabCommand;
 use leg_server::arguments::LegServerCommand;
 use pool_access::common::Common;
-use pool_access::confirm::Said;
+use pool_access::confirm::Confirmations;
 use pool_access::engines;
 use pool_access::engines::bench::BenchCommand;
 use pool_access::mount::MountArgs;
@@ -44,9 +44,9 @@ use pool_server::inspect::InspectArgs;
 use units::PoolName;
 
 pub use completion::write as completions;
-pub use definitions::tell as definitions;
+pub use definitions::render_definitions as definitions;
 pub use manual::write as manual_pages;
-pub use misunderstood::{misunderstood, without_odd_tips};
+pub use usage_error::{usage_error, without_misleading_tips};
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -219,10 +219,10 @@ pub enum Plan {
         /// The request.
         request: Request,
         /// How often.
-        again: Again,
+        again: Polling,
     },
     /// A request to a pool, retried if its server exits in between.
-    Patiently(PoolName, PoolRequest),
+    WithLongTimeOut(PoolName, PoolRequest),
     /// Send or receive a stream through the standard output or input.
     Stream {
         /// Which pool.
@@ -272,7 +272,7 @@ pub enum Plan {
         /// Which.
         pool: PoolName,
         /// The confirmation.
-        said: Said,
+        said: Confirmations,
     },
     /// Hand a pool over to another head.
     Move(MoveArgs),
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_explains_itself_and_every_verb_with_choices_gives_an_example() {
+    fn every_command_has_help_and_verbs_with_choices_an_example() {
         fn visit(command: &clap::Command) {
             assert!(command.get_about().is_some(), "{}", command.get_name());
             for argument in command.get_arguments() {
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn the_manual_and_the_completions_know_every_verb() {
+    fn manual_and_completions_contain_every_verb() {
         let directory = tempfile::tempdir().expect("directory");
         manual_pages(directory.path()).expect("written");
         let completion = completions(clap_complete::Shell::Bash);
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_hands_type_are_verbs() {
+    fn common_command_aliases_are_accepted() {
         for words in [
             "pool ls",
             "volume ls tank",
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn destroying_needs_its_word() {
+    fn destroy_requires_confirmation_flag() {
         for (words, word) in [
             ("pool destroy tank", "--yes-destroy-all-data"),
             ("volume destroy tank/a", "--yes-destroy-data"),
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_words_are_refused_with_a_sentence_that_helps() {
+    fn invalid_arguments_are_refused_with_advice() {
         for (words, part) in [
             ("volume create tank/a%b --size 1G", "letters, digits"),
             ("volume create tank --size 1G", "POOL/NAME"),

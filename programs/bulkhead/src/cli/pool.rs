@@ -7,7 +7,7 @@ use control::Failure;
 use control::operations::pool::{self, create::PoolCreate, events, layout, scrub};
 use control::request::{PoolRequest, Request};
 use head::args::MoveArgs;
-use pool_access::confirm::Said;
+use pool_access::confirm::Confirmations;
 use pool_server::inspect::InspectArgs;
 use units::PoolName;
 
@@ -40,7 +40,7 @@ pub enum PoolCommand {
         pool: PoolName,
         /// The confirmation
         #[command(flatten)]
-        said: Said,
+        said: Confirmations,
     },
     /// Convert a pool of this head's disks into one with legs on several heads: its disks are put on record
     #[command(after_help = RECORD_LEGS_EXAMPLES)]
@@ -169,7 +169,7 @@ impl PoolCommand {
                         request: Request::Pool(request),
                         again,
                     },
-                    None => patiently(pool, request),
+                    None => with_long_time_out(pool, request),
                 })
             }
             Self::Create(args) => args.plan(),
@@ -193,10 +193,10 @@ impl PoolCommand {
 }
 
 /// Retries if the server exits in between and the request can resume.
-fn patiently(pool: PoolSelector, request: PoolRequest) -> Plan {
+fn with_long_time_out(pool: PoolSelector, request: PoolRequest) -> Plan {
     match pool {
-        PoolSelector::Pool(pool) if request.operation().may_be_asked_again() => {
-            Plan::Patiently(pool, request)
+        PoolSelector::Pool(pool) if request.operation().is_resumable_by_repeat() => {
+            Plan::WithLongTimeOut(pool, request)
         }
         pool => Plan::Ask {
             pool,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use control::operations::Again;
+use control::operations::Polling;
 use control::operations::status::Arguments;
 use control::request::Request;
 
@@ -15,7 +15,7 @@ pub fn plan(arguments: Arguments) -> Plan {
         Some(seconds) => Plan::Watch {
             pool,
             request: Request::Status,
-            again: Again {
+            again: Polling {
                 interval: Duration::from_secs(seconds),
                 count: None,
             },

@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::common::{Machine, eventually, executable, freeze, signal};
+use crate::common::{TestHost, eventually, executable, freeze, signal};
 
 /// Exit codes of OCF 1.1.
 const OCF_SUCCESS: i32 = 0;
@@ -26,13 +26,13 @@ static NEXT_ADDRESS: AtomicU8 = AtomicU8::new(1);
 
 /// A head with pool `tank` and its appliance file.
 struct Head {
-    machine: Machine,
+    machine: TestHost,
     address: String,
 }
 
 impl Head {
     fn new() -> Self {
-        let machine = Machine::with_exported_volume();
+        let machine = TestHost::with_exported_volume();
         // All of 127/8 is local, and no two test processes share a number.
         let number = NEXT_ADDRESS.fetch_add(1, Ordering::Relaxed);
         let process = std::process::id();
@@ -123,7 +123,7 @@ impl Drop for Head {
 }
 
 #[test]
-fn a_life_of_starts_monitors_and_stops() {
+fn start_monitor_and_stop_succeed_in_sequence() {
     let head = Head::new();
     assert_eq!(head.agent("monitor"), OCF_NOT_RUNNING);
     head.ok("validate-all");
@@ -148,7 +148,7 @@ fn a_life_of_starts_monitors_and_stops() {
 /// The next start, here or on another head, uses the file. `appliance apply` updates a running
 /// server.
 #[test]
-fn addresses_of_the_appliance_file_are_changed_by_what_applies_it_only() {
+fn addresses_of_file_change_only_by_apply() {
     let head = Head::new();
     head.ok("start");
     let (machine, own) = (&head.machine, &head.address);
@@ -240,7 +240,7 @@ impl Head {
 
 /// Requests of io_uring outlive their process, and complete after it.
 #[test]
-fn a_killed_server_is_not_stopped_while_the_kernel_works_on_its_requests() {
+fn killed_server_is_stopped_only_after_kernel_requests_end() {
     let head = Head::new();
     for is_killed_by_stop in [false, true] {
         head.ok("start");
@@ -264,7 +264,7 @@ fn a_killed_server_is_not_stopped_while_the_kernel_works_on_its_requests() {
 }
 
 #[test]
-fn a_disk_that_was_pulled_does_not_keep_a_head_from_stopping() {
+fn pulled_disk_does_not_block_stop() {
     let head = Head::new();
     head.ok("start");
     let pid = head.server_pid();
@@ -277,7 +277,7 @@ fn a_disk_that_was_pulled_does_not_keep_a_head_from_stopping() {
 
 /// In a lab all heads run on one kernel.
 #[test]
-fn a_lock_of_another_head_on_the_same_kernel_is_not_taken_for_remains() {
+fn lock_of_other_head_on_same_kernel_is_not_a_leftover() {
     let head = Head::new();
     head.ok("start");
     head.ok("stop");
@@ -298,7 +298,7 @@ fn a_lock_of_another_head_on_the_same_kernel_is_not_taken_for_remains() {
 }
 
 #[test]
-fn a_server_started_by_hand_is_known_watched_and_stopped() {
+fn manually_started_server_is_monitored_and_stopped() {
     let head = Head::new();
     let mut server = head.machine.serve("");
     head.ok("monitor");
@@ -317,7 +317,7 @@ fn a_server_started_by_hand_is_known_watched_and_stopped() {
 }
 
 #[test]
-fn a_start_is_refused_while_another_process_holds_the_disks() {
+fn start_fails_while_other_process_holds_disks() {
     let head = Head::new();
     let elsewhere = head.machine.path("elsewhere");
     let options = format!("--run-dir {}", elsewhere.display());
@@ -330,7 +330,7 @@ fn a_start_is_refused_while_another_process_holds_the_disks() {
 }
 
 #[test]
-fn a_pool_with_a_lost_disk_is_started_on_a_word() {
+fn pool_with_lost_disk_starts_after_confirmation() {
     let head = Head::new();
     std::fs::remove_file(head.machine.path("b")).expect("removed");
     let confirm = "pool confirm tank --missing-devices-are-not-newer";
@@ -341,7 +341,7 @@ fn a_pool_with_a_lost_disk_is_started_on_a_word() {
 }
 
 #[test]
-fn a_head_that_sees_no_disk_or_is_not_set_up_says_so() {
+fn missing_disks_or_setup_are_reported() {
     let head = Head::new();
     let (a, b) = (head.machine.path("a"), head.machine.path("b"));
     head.describe(&[head.machine.path("nowhere")]);
@@ -379,7 +379,7 @@ impl Head {
 
 /// The disks stall during the import: clients and addresses are there before.
 #[test]
-fn clients_that_come_while_the_pool_is_opened_wait_and_are_served() {
+fn clients_connecting_during_import_wait_and_are_served() {
     let head = Head::new();
     head.ok("start");
     // None where this test may not set one.
@@ -410,7 +410,7 @@ fn clients_that_come_while_the_pool_is_opened_wait_and_are_served() {
 }
 
 #[test]
-fn an_import_that_fails_takes_the_addresses_away_again() {
+fn failed_import_withdraws_addresses() {
     let head = Head::new();
     head.disks("read=eio");
     let output = head.start_with_faults().output().expect("the agent runs");
@@ -435,7 +435,7 @@ fn node_state(name: &str) -> String {
 
 #[test]
 #[expect(clippy::print_stderr, reason = "a skipped test prints the reason")]
-fn another_heads_pool_is_started_after_a_confirmed_fence_only() {
+fn pool_of_other_head_starts_only_after_confirmed_fence() {
     let head = Head::new();
     // The label of a killed server names this host, but another host id.
     head.machine.serve("--host-id 00000001").kill();
@@ -543,7 +543,7 @@ impl Head {
 }
 
 #[test]
-fn an_agent_that_is_killed_at_any_step_of_a_start_leaves_nothing_doubled() {
+fn agent_killed_during_start_leaves_no_second_server() {
     let head = Head::new();
     head.ok("start");
     // None where this test may not set one.
@@ -569,7 +569,7 @@ fn an_agent_that_is_killed_at_any_step_of_a_start_leaves_nothing_doubled() {
 }
 
 #[test]
-fn an_agent_that_is_killed_at_any_step_of_a_stop_is_finished_by_the_next() {
+fn stop_interrupted_at_any_step_is_completed_by_next_agent() {
     let head = Head::new();
     for step in 0..STEPS_MAX {
         head.ok("start");
@@ -586,7 +586,7 @@ fn an_agent_that_is_killed_at_any_step_of_a_stop_is_finished_by_the_next() {
 /// An agent that dies between the start of a server and the note of it: that server cannot be
 /// found, so it must not open the pool.
 #[test]
-fn a_server_that_its_agent_has_not_noted_opens_nothing() {
+fn server_not_recorded_by_agent_does_not_open_pool() {
     let head = Head::new();
     let note = head.machine.path("run/tank.agent.json");
     std::fs::write(&note, "{\"pid\":1,\"started_ticks\":1}").expect("written");
@@ -597,7 +597,7 @@ fn a_server_that_its_agent_has_not_noted_opens_nothing() {
 }
 
 #[test]
-fn the_agents_in_the_program_that_serves_do_the_same() {
+fn agents_in_server_binary_behave_the_same() {
     let head = Head::new();
     let agent = |action: &str| {
         let mut command = head.machine.command(&format!("agent pool {action}"));
@@ -636,27 +636,30 @@ fn ocf_tester(head: &Head, way: &[&str], agent: &str, parameters: &[&str]) -> Op
     Some(output.expect("it runs"))
 }
 
-fn is_content(output: &Output) {
+fn passes(output: &Output) {
     let said = String::from_utf8_lossy(&output.stdout).into_owned()
         + &String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
 }
 
 #[test]
-fn ocf_tester_is_content() {
+fn ocf_tester_passes() {
     let head = Head::new();
     let program = PathBuf::from(env!("CARGO_BIN_EXE_bulkhead"));
     let agent = appliance::render::agent_script(&program);
     if let Some(output) = ocf_tester(&head, &[], &agent, &["pool=tank"]) {
-        is_content(&output);
+        passes(&output);
     }
 }
 
 #[test]
 #[expect(clippy::print_stderr, reason = "a skipped test prints the reason")]
-fn ocf_tester_is_content_with_addresses_of_both_families() {
-    const WAY: [&str; 3] = ["unshare", "--net", "--"];
-    let can = Command::new(WAY[0]).args(&WAY[1..]).arg("true").output();
+fn ocf_tester_passes_for_addresses_of_both_families() {
+    const TRANSPORT: [&str; 3] = ["unshare", "--net", "--"];
+    let can = Command::new(TRANSPORT[0])
+        .args(&TRANSPORT[1..])
+        .arg("true")
+        .output();
     if !can.is_ok_and(|output| output.status.success()) {
         eprintln!("skipped: no network namespaces here");
         return;
@@ -668,8 +671,8 @@ fn ocf_tester_is_content_with_addresses_of_both_families() {
         let address = format!("address={address}");
         let prefix = format!("prefix={prefix}");
         let parameters = [address.as_str(), &prefix, "interface=lo"];
-        if let Some(output) = ocf_tester(&head, &WAY, &agent, &parameters) {
-            is_content(&output);
+        if let Some(output) = ocf_tester(&head, &TRANSPORT, &agent, &parameters) {
+            passes(&output);
         }
     }
 }

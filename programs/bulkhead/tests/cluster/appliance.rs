@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crate::common::nbd::Nbd;
-use crate::common::{Machine, program};
+use crate::common::{TestHost, program};
 
 const EXIT_WARNINGS: i32 = 11;
 const EXIT_ERRORS: i32 = 12;
@@ -37,8 +37,8 @@ fn line_of(text: &str, part: &str) -> usize {
 }
 
 #[test]
-fn every_example_is_good_and_lists_the_heads_that_were_not_queried() {
-    let machine = Machine::with_disks(&[]);
+fn every_example_is_valid_and_lists_unqueried_heads() {
+    let machine = TestHost::with_disks(&[]);
     for path in examples() {
         let words = format!("appliance check {}", path.display());
         let is_warned = path.ends_with("legs-two-heads.toml");
@@ -58,8 +58,8 @@ fn every_example_is_good_and_lists_the_heads_that_were_not_queried() {
 }
 
 #[test]
-fn broken_files_are_told_by_exit_code_line_reason_and_cure() {
-    let machine = Machine::with_disks(&[]);
+fn invalid_files_are_reported_with_code_line_reason_and_fix() {
+    let machine = TestHost::with_disks(&[]);
     let file = machine.path("broken.toml");
     let text = pair();
     let words = format!("appliance check {}", file.display());
@@ -140,7 +140,7 @@ fn broken_files_are_told_by_exit_code_line_reason_and_cure() {
 
 #[test]
 fn files_that_cannot_be_read_have_the_common_exit_codes() {
-    let machine = Machine::with_disks(&[]);
+    let machine = TestHost::with_disks(&[]);
     machine.refused("appliance check nowhere.toml", 3, "nowhere.toml");
     std::fs::write(machine.path("binary"), [0xff; 64]).expect("written");
     machine.refused("appliance check binary", 2, "UTF-8");
@@ -157,8 +157,8 @@ fn files_that_cannot_be_read_have_the_common_exit_codes() {
 }
 
 #[test]
-fn a_head_that_is_reached_is_asked_and_what_it_lacks_is_found() {
-    let machine = Machine::with_disks(&[]);
+fn reachable_head_is_queried_and_missing_parts_reported() {
+    let machine = TestHost::with_disks(&[]);
     std::fs::write(machine.path("pair.toml"), pair()).expect("written");
     let words = "appliance check pair.toml --reach left=run:env --reach right=run:false";
     let said = machine.run(&format!("{words} --json"));
@@ -188,8 +188,8 @@ fn a_head_that_is_reached_is_asked_and_what_it_lacks_is_found() {
 /// Facts that no script can gather: the features of a head's OpenZFS, those that the pools on its
 /// disks need, and the stalls of the head.
 #[test]
-fn a_head_with_the_program_tells_features_and_stalls() {
-    let machine = Machine::with_disks(&["a.img"]);
+fn head_with_binary_reports_features_and_stalls() {
+    let machine = TestHost::with_disks(&["a.img"]);
     machine.ok("pool create tank a.img");
     let disk = machine.path("a.img");
     let file = machine.path("single.toml");
@@ -235,8 +235,8 @@ fn a_head_with_the_program_tells_features_and_stalls() {
 }
 
 #[test]
-fn the_schema_the_manual_and_the_completions_know_the_commands() {
-    let machine = Machine::with_disks(&[]);
+fn schema_manual_and_completions_contain_the_commands() {
+    let machine = TestHost::with_disks(&[]);
     let schema = machine.ok("appliance schema").json();
     assert_eq!(schema["title"], "appliance.toml");
     let pages = machine.path("man");
@@ -304,7 +304,7 @@ fn stand_in(folder: &Path, name: &str, script: &str) {
 
 impl Namespaces {
     /// `None` on a host without namespaces or without Pacemaker.
-    fn enter(machine: &Machine) -> Option<Self> {
+    fn enter(machine: &TestHost) -> Option<Self> {
         let folder = machine.directory.path();
         let bin = machine.path("bin");
         std::fs::create_dir(&bin).expect("a folder");
@@ -354,7 +354,7 @@ fn single_head(arc: &str, disk: &Path) -> String {
 #[test]
 #[expect(clippy::print_stderr, reason = "a skipped test prints the reason")]
 fn a_plan_is_applied_once_and_the_next_one_is_empty() {
-    let machine = Machine::with_disks(&["a"]);
+    let machine = TestHost::with_disks(&["a"]);
     let Some(left) = Namespaces::enter(&machine) else {
         eprintln!("skipped: no mount namespaces (root), or no cibadmin or resource-agents");
         return;
@@ -427,8 +427,8 @@ fn a_plan_is_applied_once_and_the_next_one_is_empty() {
 /// Clients at a removed address must disconnect first, unless the operator overrides that.
 #[test]
 #[expect(clippy::print_stderr, reason = "a skipped test prints the reason")]
-fn apply_has_a_server_that_runs_listen_where_the_file_says() {
-    let machine = Machine::with_exported_volume();
+fn apply_updates_listeners_of_running_server() {
+    let machine = TestHost::with_exported_volume();
     let Some(left) = Namespaces::enter(&machine) else {
         eprintln!("skipped: no mount namespaces (root), or no cibadmin or resource-agents");
         return;

@@ -4,7 +4,7 @@
 use std::process::Output;
 use std::time::{Duration, Instant};
 
-use super::lab::{PATIENCE, Place, shell, told};
+use super::lab::{Place, TIME_LIMIT, output_text, shell};
 
 const TIMEOUTS: &str =
     "[timeouts]\ntoken_ms = 3000\nconsensus_ms = 3600\ntakeover_budget_s = 30\n\n[quorum]";
@@ -25,20 +25,20 @@ fn apply(place: &Place, head: &str, program: &str, text: &str) -> Output {
 
 fn applied(place: &Place, head: &str, text: &str) -> String {
     let output = apply(place, head, "bulkhead", text);
-    assert!(output.status.success(), "{}", told(&output));
+    assert!(output.status.success(), "{}", output_text(&output));
     // A second run finds no further changes.
     let again = apply(place, head, "bulkhead", text);
-    let said = told(&again);
+    let said = output_text(&again);
     assert!(
         again.status.success() && said.contains("everything is as the file says"),
         "{said}"
     );
-    told(&output)
+    output_text(&output)
 }
 
 /// The command is refused, and its output contains each of `parts`.
 fn refused(output: &Output, parts: &[&str]) {
-    let said = told(output);
+    let said = output_text(output);
     assert!(!output.status.success(), "{said}");
     for part in parts {
         assert!(said.contains(part), "{part}: {said}");
@@ -68,7 +68,7 @@ fn has_address(place: &Place, head: &str, address: &str) -> bool {
 }
 
 #[test]
-fn a_pool_under_the_cluster_is_neither_destroyed_nor_exported_nor_moved_where_it_cannot_run() {
+fn cluster_pool_destroy_export_and_impossible_move_are_refused() {
     let place = Place::new();
     let text = edited(include_str!("../../../../examples/pair.toml"));
     if !place.up_as(&text, "") {
@@ -148,7 +148,7 @@ fn a_pool_under_the_cluster_is_neither_destroyed_nor_exported_nor_moved_where_it
     );
     let begin = text.find("[pools.tank]").expect("the pool");
     let output = apply(&place, "left", "bulkhead", &text[..begin]);
-    let said = told(&output);
+    let said = output_text(&output);
     assert!(output.status.success(), "{said}");
     assert_all_on(&place);
     assert!(
@@ -165,20 +165,20 @@ fn device(place: &Place, head: &str) -> String {
     let script = "pid=$(cat /run/corosync-qdevice/corosync-qdevice.pid) && [ \"$(pgrep -ox corosync-qdevic)\" = $pid ] && \
                   tr '\\0' '\\n' </proc/$pid/environ | grep ^BULKHEAD_WITNESS_SETTINGS= && \
                   corosync-qdevice-tool -s | grep ^State:";
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     loop {
         let output = place.shell(head, script, "");
         if output.status.success() {
-            return told(&output);
+            return output_text(&output);
         }
-        assert!(Instant::now() < deadline, "{}", told(&output));
+        assert!(Instant::now() < deadline, "{}", output_text(&output));
         std::thread::sleep(Duration::from_millis(200));
     }
 }
 
 #[test]
 #[ignore = "minutes of waiting: make nightly"]
-fn another_profile_restarts_the_device_of_the_witness_on_one_head_after_the_other() {
+fn profile_change_restarts_witness_device_head_by_head() {
     let place = Place::new();
     let text = edited(include_str!("../../../../examples/witness.toml"));
     if !place.up_as(&text, "") {

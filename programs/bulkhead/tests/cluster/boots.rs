@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::lab::{PATIENCE, Place, shell};
+use super::lab::{Place, TIME_LIMIT, shell};
 
 /// `boot_wait_s` of the file.
 const BOOT_WAIT: Duration = Duration::from_secs(25);
@@ -41,7 +41,7 @@ fn served(place: &Place, by: &str) -> Duration {
     let begin = Instant::now();
     let part = format!("pool tank: served by {by}");
     while !place.status().contains(&part) {
-        assert!(begin.elapsed() < PATIENCE, "{}", place.status());
+        assert!(begin.elapsed() < TIME_LIMIT, "{}", place.status());
         std::thread::sleep(Duration::from_millis(300));
     }
     begin.elapsed()
@@ -49,7 +49,7 @@ fn served(place: &Place, by: &str) -> Duration {
 
 #[test]
 #[ignore = "minutes of waiting: make nightly"]
-fn a_head_that_boots_first_waits_for_the_other_and_serves_alone_after_the_stated_time() {
+fn first_booted_head_serves_alone_after_configured_wait() {
     let place = Place::new();
     if !place.up_as(&file(), "--no-console") {
         return;

@@ -9,7 +9,7 @@ const BULKHEAD: &str = env!("CARGO_BIN_EXE_bulkhead");
 /// As documented: this host cannot run a lab.
 const EXIT_INCAPABLE: i32 = 15;
 /// The user `nobody`.
-const NOBODY: &str = "65534";
+const UNPRIVILEGED_UID: &str = "65534";
 
 fn bulkhead(words: &[&str]) -> Output {
     let output = Command::new(BULKHEAD).args(words).output();
@@ -17,7 +17,7 @@ fn bulkhead(words: &[&str]) -> Output {
 }
 
 #[test]
-fn the_list_says_what_must_come_of_each_drill() {
+fn drill_list_shows_expected_outcomes() {
     let output = bulkhead(&["drill", "--list", "--json"]);
     assert!(output.status.success(), "{output:?}");
     let list: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -29,7 +29,7 @@ fn the_list_says_what_must_come_of_each_drill() {
 }
 
 #[test]
-fn an_unknown_drill_is_refused_with_the_way_to_their_names() {
+fn unknown_drill_is_refused_with_list_command() {
     let output = bulkhead(&["drill", "earthquake"]);
     assert!(!output.status.success());
     let words = String::from_utf8_lossy(&output.stderr);
@@ -37,7 +37,7 @@ fn an_unknown_drill_is_refused_with_the_way_to_their_names() {
 }
 
 #[test]
-fn a_machine_that_cannot_run_a_lab_says_what_it_lacks() {
+fn drill_on_unsuitable_host_lists_missing_requirements() {
     let folder = tempfile::tempdir().expect("a folder");
     let open = std::fs::Permissions::from_mode(0o777);
     std::fs::set_permissions(folder.path(), open).expect("permissions");
@@ -47,7 +47,7 @@ fn a_machine_that_cannot_run_a_lab_says_what_it_lacks() {
     let mut command = match rustix::process::geteuid().is_root() {
         true => {
             let mut command = Command::new("setpriv");
-            command.args(["--reuid", NOBODY, "--clear-groups", "--"]);
+            command.args(["--reuid", UNPRIVILEGED_UID, "--clear-groups", "--"]);
             command.arg(&program);
             command
         }

@@ -18,7 +18,7 @@ const EXIT_NOT_FOUND: i32 = 3;
 const EXIT_EXISTS: i32 = 4;
 const EXIT_UNAVAILABLE: i32 = 8;
 /// Upper bound of every wait here.
-pub(super) const PATIENCE: Duration = Duration::from_secs(180);
+pub(super) const TIME_LIMIT: Duration = Duration::from_secs(180);
 
 /// A directory for labs, in which none is left when a test is done.
 pub(super) struct Place {
@@ -52,7 +52,7 @@ impl Place {
 
     pub(super) fn ok(&self, words: &str) -> String {
         let output = self.run(words);
-        assert!(output.status.success(), "{words}: {}", told(&output));
+        assert!(output.status.success(), "{words}: {}", output_text(&output));
         String::from_utf8(output.stdout).expect("text")
     }
 
@@ -73,10 +73,10 @@ impl Place {
         std::fs::write(&path, text).expect("written");
         let output = self.run(&format!("up {} {words}", path.display()));
         if output.status.code() == Some(EXIT_INCAPABLE) {
-            skip(&told(&output));
+            skip(&output_text(&output));
             return false;
         }
-        assert!(output.status.success(), "{}", told(&output));
+        assert!(output.status.success(), "{}", output_text(&output));
         true
     }
 
@@ -84,10 +84,10 @@ impl Place {
     fn up(&self, words: &str) -> Option<String> {
         let output = self.run(&format!("up {} {words}", self.file().display()));
         if output.status.code() == Some(EXIT_INCAPABLE) {
-            skip(&told(&output));
+            skip(&output_text(&output));
             return None;
         }
-        assert!(output.status.success(), "{}", told(&output));
+        assert!(output.status.success(), "{}", output_text(&output));
         Some(String::from_utf8(output.stdout).expect("text"))
     }
 
@@ -113,7 +113,7 @@ impl Place {
     }
 
     pub(super) fn wait_for(&self, part: &str) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIME_LIMIT;
         loop {
             let status = self.status();
             if status.contains(part) {
@@ -159,7 +159,7 @@ impl Drop for Place {
     }
 }
 
-pub(super) fn told(output: &Output) -> String {
+pub(super) fn output_text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
@@ -181,7 +181,7 @@ fn interfaces() -> Vec<String> {
 }
 
 #[test]
-fn an_interrupted_lab_leaves_nothing_behind() {
+fn interrupted_lab_is_cleaned_up() {
     let place = Place::new();
     let mut child = place
         .command(&format!("up {}", place.file().display()))
@@ -219,7 +219,7 @@ fn a_head_that_ipmi_powers_off_is_taken_over_and_boots_again() {
     // A client reaches the pool, and sees the exit code of its command.
     place.ok("exec client -- ping -c 1 -W 5 10.77.1.100");
     let output = place.shell("right", "exit 7", "");
-    assert_eq!(output.status.code(), Some(7), "{}", told(&output));
+    assert_eq!(output.status.code(), Some(7), "{}", output_text(&output));
 
     // The user's file is on the heads unchanged, and the disks exist under its names.
     let same = "exec right -- stat -c %s /dev/disk/by-id/scsi-35000c500a1b20500 /dev/disk/by-id/scsi-35000c500a1b20000";
@@ -231,7 +231,7 @@ fn a_head_that_ipmi_powers_off_is_taken_over_and_boots_again() {
     let script = "#!/bin/sh\ncat /etc/bulkhead/secrets/bmc-left\n";
     let write = "cat >/run/password; chmod 755 /run/password";
     let output = place.shell("right", write, script);
-    assert!(output.status.success(), "{}", told(&output));
+    assert!(output.status.success(), "{}", output_text(&output));
     assert!(place.ok(&format!("{fence}status")).contains("ON"));
     place.ok(&format!("{fence}off"));
     place.wait_for("head left: off");
@@ -242,13 +242,18 @@ fn a_head_that_ipmi_powers_off_is_taken_over_and_boots_again() {
         output.status.code(),
         Some(EXIT_UNAVAILABLE),
         "{}",
-        told(&output)
+        output_text(&output)
     );
     place.ok(&format!("{fence}on"));
     place.wait_for("head left: on, a member");
 
     let again = place.run(&format!("up {}", place.file().display()));
-    assert_eq!(again.status.code(), Some(EXIT_EXISTS), "{}", told(&again));
+    assert_eq!(
+        again.status.code(),
+        Some(EXIT_EXISTS),
+        "{}",
+        output_text(&again)
+    );
     place.ok("down");
     place.assert_empty();
     assert_eq!(place.run("status").status.code(), Some(EXIT_NOT_FOUND));
@@ -258,7 +263,7 @@ fn a_head_that_ipmi_powers_off_is_taken_over_and_boots_again() {
 /// A head was fenced, rejoined, and has the pool again; its Pacemaker stops in order while the server still runs. The
 /// old fence must not prove that the head is off.
 #[test]
-fn an_old_fence_does_not_prove_that_a_head_which_came_back_is_off() {
+fn fence_before_rejoin_is_no_proof_that_head_is_off() {
     let place = Place::new();
     if place.up("--no-console").is_none() {
         return;
@@ -274,7 +279,7 @@ fn an_old_fence_does_not_prove_that_a_head_which_came_back_is_off() {
     place.ok("exec left -- systemctl stop corosync");
     // The same state as Pacemaker has for a fenced head.
     let node = "exec right -- cibadmin --query --xpath //node_state[@uname='left']";
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     loop {
         let said = place.ok(node);
         let is = |part: &str| said.contains(part);
@@ -288,7 +293,7 @@ fn an_old_fence_does_not_prove_that_a_head_which_came_back_is_off() {
     assert!(history.contains("status=\"success\""), "{history}");
     let start = "OCF_RESKEY_pool=tank /usr/lib/ocf/resource.d/bulkhead/pool start";
     let refused = place.shell("right", start, "");
-    let said = told(&refused);
+    let said = output_text(&refused);
     assert!(!refused.status.success(), "{said}");
     assert!(said.contains("no fence device has confirmed"), "{said}");
     // A fence during this absence proves it.
@@ -306,7 +311,7 @@ pub(super) fn bulkhead_on(place: &Place, head: &str, words: &str) -> String {
 
 /// Repeats the command on a head until its output contains `part`.
 fn says(place: &Place, head: &str, words: &str, part: &str) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     loop {
         let said = bulkhead_on(place, head, words);
         if said.contains(part) {
@@ -319,14 +324,14 @@ fn says(place: &Place, head: &str, words: &str, part: &str) {
 
 /// The key of an encrypted volume is in a file on each head.
 #[test]
-fn a_key_is_found_on_the_other_head_or_said_to_be_missing() {
+fn key_is_found_on_other_head_or_reported_missing() {
     const KEY: &str = "/etc/bulkhead/secrets/e.key";
     let place = Place::new();
     let Some(_) = place.up("") else { return };
     let lay_down = |head: &str| {
         let key = "0123456789abcdef".repeat(4);
         let output = place.shell(head, &format!("cat >{KEY}"), &key);
-        assert!(output.status.success(), "{}", told(&output));
+        assert!(output.status.success(), "{}", output_text(&output));
     };
     lay_down("left");
     let create = format!(
@@ -337,7 +342,7 @@ fn a_key_is_found_on_the_other_head_or_said_to_be_missing() {
 
     // The other head has no such key, so that the pool is not moved there by mistake.
     let refused = place.shell("left", "exec bulkhead pool move tank right 2>&1", "");
-    let words = told(&refused);
+    let words = output_text(&refused);
     assert_eq!(refused.status.code(), Some(6), "{words}");
     for word in ["keys of tank are missing on right", KEY, "--without-keys"] {
         assert!(words.contains(word), "{word}: {words}");
@@ -387,7 +392,11 @@ address = "10.77.1.100"
 /// Runs a shell on a node, which must succeed, and returns its output.
 pub(super) fn shell(place: &Place, who: &str, script: &str) -> String {
     let output = place.shell(who, script, "");
-    assert!(output.status.success(), "{script}: {}", told(&output));
+    assert!(
+        output.status.success(),
+        "{script}: {}",
+        output_text(&output)
+    );
     String::from_utf8(output.stdout).expect("text")
 }
 
@@ -402,7 +411,7 @@ fn fingerprint(said: &str) -> String {
 /// A volume behind TLS, a target with a secret, and a copy from another pool, on a pair with a rotated key before its
 /// other head takes over.
 #[test]
-fn tls_secrets_and_replication_outlive_another_key_of_the_cluster_and_a_takeover() {
+fn tls_secrets_and_replication_survive_rotation_and_takeover() {
     const TARGET: &str = "iqn.2026-01.org.example:tank";
     const READ: &str = "nbdinfo --size 'nbds://10.77.1.100/v?tls-certificates=/run/pki'";
     let place = Place::new();
@@ -411,9 +420,9 @@ fn tls_secrets_and_replication_outlive_another_key_of_the_cluster_and_a_takeover
     std::fs::write(&file, text).expect("written");
     let output = place.run(&format!("up {}", file.display()));
     if output.status.code() == Some(EXIT_INCAPABLE) {
-        return skip(&told(&output));
+        return skip(&output_text(&output));
     }
-    assert!(output.status.success(), "{}", told(&output));
+    assert!(output.status.success(), "{}", output_text(&output));
     bulkhead_on(&place, "left", "volume create tank/v --size 32M --sparse");
     bulkhead_on(
         &place,
@@ -437,10 +446,14 @@ fn tls_secrets_and_replication_outlive_another_key_of_the_cluster_and_a_takeover
         "mkdir -p /run/pki; cat >/run/pki/ca-cert.pem",
         &certificate,
     );
-    assert!(output.status.success(), "{}", told(&output));
+    assert!(output.status.success(), "{}", output_text(&output));
     assert_eq!(shell(&place, "client", READ).trim(), "33554432");
     let clear = place.shell("client", "nbdinfo --size nbd://10.77.1.100/v", "");
-    assert!(!clear.status.success(), "in the clear: {}", told(&clear));
+    assert!(
+        !clear.status.success(),
+        "in the clear: {}",
+        output_text(&clear)
+    );
 
     // Into the pair, from a pool on the client.
     let there = fingerprint(&bulkhead_on(
@@ -532,7 +545,7 @@ fn tls_secrets_and_replication_outlive_another_key_of_the_cluster_and_a_takeover
 }
 
 #[test]
-fn cables_and_outlets_and_frozen_heads_are_what_they_are_told_to_be() {
+fn cables_outlets_and_freezes_follow_lab_commands() {
     let place = Place::new();
     // Without the pool Pacemaker has no reason to fence a head early.
     let Some(_) = place.up("--no-pools") else {
@@ -580,13 +593,13 @@ fn a_witness_with_certificates_has_a_vote() {
     std::fs::write(&file, text).expect("written");
     let output = place.run(&format!("up {} --no-pools", file.display()));
     if output.status.code() == Some(EXIT_INCAPABLE) {
-        return skip(&told(&output));
+        return skip(&output_text(&output));
     }
-    assert!(output.status.success(), "{}", told(&output));
-    let deadline = Instant::now() + PATIENCE;
+    assert!(output.status.success(), "{}", output_text(&output));
+    let deadline = Instant::now() + TIME_LIMIT;
     loop {
         // Exits with 1 while there is no quorum.
-        let votes = told(&place.run("exec right -- corosync-quorumtool -s"));
+        let votes = output_text(&place.run("exec right -- corosync-quorumtool -s"));
         if votes.contains("Total votes:      3") && votes.contains("A,V,NMW") {
             break;
         }
@@ -605,12 +618,12 @@ fn kill(mut child: Child) {
 }
 
 #[test]
-fn a_lab_whose_command_is_killed_at_any_moment_is_gone_after_down() {
+fn lab_killed_at_any_time_is_removed_by_down() {
     let place = Place::new();
     let words = format!("up {} --keep-failed", place.file().display());
     let first = place.run(&words);
     if first.status.code() == Some(EXIT_INCAPABLE) {
-        skip(&told(&first));
+        skip(&output_text(&first));
         return;
     }
     // The first process itself: the whole lab dies with it.
@@ -622,7 +635,7 @@ fn a_lab_whose_command_is_killed_at_any_moment_is_gone_after_down() {
         .to_string();
     let killed = Command::new("kill").args(["-9", &pid]).status();
     assert!(killed.expect("kill runs").success());
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     while !place.processes().is_empty() {
         assert!(Instant::now() < deadline, "{:#?}", place.processes());
         std::thread::sleep(Duration::from_millis(50));
@@ -646,14 +659,14 @@ fn a_lab_whose_command_is_killed_at_any_moment_is_gone_after_down() {
         assert!(
             matches!(code, Some(0 | EXIT_NOT_FOUND)),
             "{}",
-            told(&output)
+            output_text(&output)
         );
         place.assert_empty();
     }
 }
 
 #[test]
-fn no_program_that_a_lab_needs_outlives_its_command_and_down() {
+fn no_lab_process_survives_command_and_down() {
     let place = Place::new();
     // A slow replacement of one of the host's commands, wherever the lab runs it.
     let programs = place.path().join("programs");
@@ -671,7 +684,7 @@ fn no_program_that_a_lab_needs_outlives_its_command_and_down() {
         .stderr(Stdio::null())
         .spawn()
         .expect("bulkhead runs");
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     while !begun.exists() {
         let ended = child.try_wait().expect("a state");
         if ended.and_then(|status| status.code()) == Some(EXIT_INCAPABLE) {
@@ -689,7 +702,7 @@ fn no_program_that_a_lab_needs_outlives_its_command_and_down() {
 }
 
 #[test]
-fn a_machine_that_cannot_is_told_what_it_lacks() {
+fn lab_on_unsuitable_host_lists_missing_requirements() {
     let place = Place::new();
     // A host without resource agents.
     let file = place.file();
@@ -704,19 +717,19 @@ fn a_machine_that_cannot_is_told_what_it_lacks() {
         .output()
         .expect("unshare runs");
     if !matches!(output.status.code(), Some(EXIT_INCAPABLE)) {
-        skip(&format!("no namespaces: {}", told(&output)));
+        skip(&format!("no namespaces: {}", output_text(&output)));
         return;
     }
     assert!(
-        told(&output).contains("package resource-agents"),
+        output_text(&output).contains("package resource-agents"),
         "{}",
-        told(&output)
+        output_text(&output)
     );
     place.assert_empty();
 }
 
 #[test]
-fn a_file_with_mistakes_is_refused_before_anything_is_begun() {
+fn lab_refuses_invalid_file_before_start() {
     let place = Place::new();
     let file = place.file();
     let text = std::fs::read_to_string(&file).expect("readable");
@@ -730,8 +743,17 @@ fn a_file_with_mistakes_is_refused_before_anything_is_begun() {
     ] {
         std::fs::write(&file, text.replace(from, to)).expect("written");
         let output = place.run(&format!("up {}", file.display()));
-        assert_eq!(output.status.code(), Some(EXIT_ERRORS), "{}", told(&output));
-        assert!(told(&output).contains(part), "{}", told(&output));
+        assert_eq!(
+            output.status.code(),
+            Some(EXIT_ERRORS),
+            "{}",
+            output_text(&output)
+        );
+        assert!(
+            output_text(&output).contains(part),
+            "{}",
+            output_text(&output)
+        );
     }
     place.assert_empty();
 }
@@ -739,7 +761,7 @@ fn a_file_with_mistakes_is_refused_before_anything_is_begun() {
 /// Each head has its disks, and the third node is a member of the record. A lab does not create pools on such disks
 /// yet.
 #[test]
-fn heads_have_disks_of_their_own_and_the_witness_knows_them() {
+fn heads_have_own_disks_and_witness_is_member() {
     let place = Place::new();
     let path = place.path().join("legs.toml");
     let text = include_str!("../../../../examples/legs-two-heads-witness.toml").replace(
@@ -749,15 +771,15 @@ fn heads_have_disks_of_their_own_and_the_witness_knows_them() {
     std::fs::write(&path, &text).expect("written");
     let output = place.run(&format!("up {} --no-console", path.display()));
     if output.status.code() == Some(EXIT_INCAPABLE) {
-        return skip(&told(&output));
+        return skip(&output_text(&output));
     }
-    assert!(output.status.success(), "{}", told(&output));
+    assert!(output.status.success(), "{}", output_text(&output));
     let said = |who: &str, script: &str| {
         let output = place.shell(who, script, "");
         assert!(
             output.status.success(),
             "{who}: {script}: {}",
-            told(&output)
+            output_text(&output)
         );
         String::from_utf8(output.stdout).expect("text")
     };
@@ -800,7 +822,11 @@ fn heads_have_disks_of_their_own_and_the_witness_knows_them() {
         place.ok("impair left legs-a");
         assert!(!place.status().contains("us late"), "{}", place.status());
     } else {
-        assert!(told(&impaired).contains("sch_netem"), "{}", told(&impaired));
+        assert!(
+            output_text(&impaired).contains("sch_netem"),
+            "{}",
+            output_text(&impaired)
+        );
         skip("a slow cable: the kernel has no netem");
     }
     place.ok("down");

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::common::nbd::Nbd;
-use crate::common::{Machine, SERVER_WAIT, ServerProcess, eventually};
+use crate::common::{SERVER_WAIT, ServerProcess, TestHost, eventually};
 use control::Request;
 use control::request::ServerRequest;
 use nix::sched::{CloneFlags, setns, unshare};
@@ -60,7 +60,7 @@ impl Network {
 
 /// Two heads and a client at one switch, and a pool that either head can serve.
 struct Scene {
-    machine: Machine,
+    machine: TestHost,
     heads: [Network; 2],
     client: Network,
 }
@@ -86,7 +86,7 @@ impl Scene {
             head.ip("link set client up");
         }
         client.ip("link set switch up");
-        let machine = Machine::with_disks(&["a", "b"]);
+        let machine = TestHost::with_disks(&["a", "b"]);
         machine.ok("pool create tank mirror a b");
         machine.ok("volume create tank/v --size 32M --sparse");
         machine.ok(
@@ -111,7 +111,7 @@ impl Scene {
         server
     }
 
-    fn take_addresses(&self, head: usize) {
+    fn withdraw_addresses(&self, head: usize) {
         for (address, _) in ADDRESSES {
             self.heads[head].ip(&format!("addr del {address} dev client"));
         }
@@ -168,12 +168,12 @@ fn assert_reset(clients: Vec<TcpStream>) {
 }
 
 #[test]
-fn clients_of_a_moved_pool_hear_nothing_of_the_stop_and_are_reset_by_the_next_owner() {
+fn clients_of_moved_pool_are_reset_only_by_next_owner() {
     let Some(scene) = Scene::new() else { return };
     let server = scene.serve(0);
     let mut clients = scene.connect();
     scene.settle();
-    scene.take_addresses(0);
+    scene.withdraw_addresses(0);
     assert_eq!(server.stop(), 0, "{}", scene.machine.log());
     assert_silent(&mut clients);
     let _server = scene.serve(1);
@@ -182,7 +182,7 @@ fn clients_of_a_moved_pool_hear_nothing_of_the_stop_and_are_reset_by_the_next_ow
 }
 
 #[test]
-fn clients_of_a_head_that_lost_its_power_are_reset_by_the_next_owner() {
+fn clients_of_head_without_power_are_reset_by_next_owner() {
     let Some(scene) = Scene::new() else { return };
     let server = scene.serve(0);
     let mut clients = scene.connect();
@@ -198,7 +198,7 @@ fn clients_of_a_head_that_lost_its_power_are_reset_by_the_next_owner() {
 
 /// Where the addresses stay, the exit of the server closes the connections of its clients.
 #[test]
-fn clients_of_a_server_that_is_stopped_for_good_hear_of_it() {
+fn final_stop_closes_client_connections() {
     let Some(scene) = Scene::new() else { return };
     let server = scene.serve(0);
     let clients = scene.connect();

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::common::nbd::Nbd;
-use crate::common::{Machine, eventually};
+use crate::common::{TestHost, eventually};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -29,8 +29,8 @@ fn session_was_dropped(error: &Error) {
 
 /// Simulates reservations on a disk with the fault driver.
 #[test]
-fn a_disk_that_another_head_reserved_ends_the_server_and_no_client_sees_an_error() {
-    let machine = Machine::with_exported_volume();
+fn reservation_by_other_head_ends_server_without_client_errors() {
+    let machine = TestHost::with_exported_volume();
     let faults = machine.path("faults");
     std::fs::write(&faults, "").expect("written");
     let mut server = machine.serve(&format!("--leg-faults {}", faults.display()));
@@ -62,8 +62,8 @@ fn a_disk_that_another_head_reserved_ends_the_server_and_no_client_sees_an_error
 }
 
 #[test]
-fn a_frozen_server_keeps_its_locks_and_goes_on_when_it_wakes_up() {
-    let machine = Machine::with_exported_volume();
+fn frozen_server_holds_locks_and_continues_after_thaw() {
+    let machine = TestHost::with_exported_volume();
     let server = machine.serve("");
     let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
     client.write(0, &[1; 4096]).expect("written");
@@ -84,9 +84,9 @@ fn a_frozen_server_keeps_its_locks_and_goes_on_when_it_wakes_up() {
 
 /// The owner is another host, where locks have no effect, and may continue to write.
 #[test]
-fn disks_of_a_pool_that_another_host_has_not_exported_are_never_overwritten() {
+fn disks_of_pool_not_exported_by_other_host_are_kept() {
     const IN_USE: i32 = 5;
-    let machine = Machine::with_exported_volume();
+    let machine = TestHost::with_exported_volume();
     machine.serve("--host-id 00000001").kill();
     machine.add_disk("c", 128 << 20);
     let other = "--host-id 00000002";
@@ -115,7 +115,7 @@ fn disks_of_a_pool_that_another_host_has_not_exported_are_never_overwritten() {
 const DISKS: [&str; 2] = ["a", "b"];
 
 /// Freezes the server without active requests; returns the time of the freeze.
-fn freeze_at_rest(machine: &Machine, server: &crate::common::ServerProcess) -> Instant {
+fn freeze_at_rest(machine: &TestHost, server: &crate::common::ServerProcess) -> Instant {
     eventually("the disks are left alone", || {
         let untouched = |disk| {
             let changed = std::fs::metadata(machine.path(disk)).and_then(|meta| meta.modified());
@@ -130,8 +130,8 @@ fn freeze_at_rest(machine: &Machine, server: &crate::common::ServerProcess) -> I
 
 /// Another host, where locks have no effect, imports the pool; returns the contents of the disks
 /// then.
-fn taken_by_another(machine: &Machine) -> [Vec<u8>; 2] {
-    let other = Machine::with_disks(&[]);
+fn reserved_by_other_head(machine: &TestHost) -> [Vec<u8>; 2] {
+    let other = TestHost::with_disks(&[]);
     for disk in DISKS {
         std::fs::copy(machine.path(disk), other.path(disk)).expect("copied");
     }
@@ -148,18 +148,18 @@ fn taken_by_another(machine: &Machine) -> [Vec<u8>; 2] {
 
 /// Cached data here may have been overwritten there: no client may receive it any more.
 #[test]
-fn a_server_that_wakes_up_after_a_takeover_answers_no_read_from_its_cache() {
-    let machine = Machine::with_exported_volume();
+fn server_resumed_after_takeover_serves_no_cached_read() {
+    let machine = TestHost::with_exported_volume();
     let mut server = machine.serve("");
     let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
     client.write(0, &[1; 4096]).expect("written");
     client.flush().expect("durable");
     client.read(0, 4096).expect("cached");
     let frozen = freeze_at_rest(&machine, &server);
-    let _taken = taken_by_another(&machine);
+    let _taken = reserved_by_other_head(&machine);
     std::thread::sleep(FROZEN_FOR.saturating_sub(frozen.elapsed()));
     // Sent while it is frozen: no check in it can be faster than the response.
-    client.ask_to_read(0, 4096).expect("the socket has room");
+    client.send_read(0, 4096).expect("the socket has room");
     signal(&server, Signal::SIGCONT);
     let answered = client.data(4096).map(|data| data.len());
     let error = answered.expect_err("a response of a server that lost its pool");
@@ -169,14 +169,14 @@ fn a_server_that_wakes_up_after_a_takeover_answers_no_read_from_its_cache() {
 
 /// Another host, where locks have no effect, has imported the pool in between.
 #[test]
-fn a_server_that_wakes_up_after_a_takeover_writes_nothing_more() {
-    let machine = Machine::with_exported_volume();
+fn server_resumed_after_takeover_writes_nothing() {
+    let machine = TestHost::with_exported_volume();
     let mut server = machine.serve("");
     let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
     client.write(0, &[1; 4096]).expect("written");
     client.flush().expect("durable");
     let frozen = freeze_at_rest(&machine, &server);
-    let taken = taken_by_another(&machine);
+    let taken = reserved_by_other_head(&machine);
     std::thread::sleep(FROZEN_FOR.saturating_sub(frozen.elapsed()));
     signal(&server, Signal::SIGCONT);
     if let Err(error) = client.write(0, &[2; 4096]).and_then(|()| client.flush()) {
@@ -191,8 +191,8 @@ fn a_server_that_wakes_up_after_a_takeover_writes_nothing_more() {
 
 /// No owner could write an MMP block to these disks: another head may consider the pool abandoned.
 #[test]
-fn a_server_that_can_leave_no_sign_of_life_gives_the_pool_up_and_the_next_start_finds_it_whole() {
-    let machine = Machine::with_exported_volume();
+fn server_without_mmp_writes_releases_pool_intact() {
+    let machine = TestHost::with_exported_volume();
     machine.ok("pool set tank multihost=on");
     let faults = machine.path("faults");
     std::fs::write(&faults, "").expect("written");
@@ -219,12 +219,12 @@ fn a_server_that_can_leave_no_sign_of_life_gives_the_pool_up_and_the_next_start_
 
 /// Its owner was killed. Its MMP blocks contain the allowed silence.
 #[test]
-fn an_import_without_proof_waits_as_long_as_the_silence_of_the_owner_demands() {
+fn import_without_proof_waits_for_mmp_interval_of_owner() {
     /// Twice the silence.
     const WAIT_MIN: Duration = Duration::from_millis(1_600);
     /// The minimum with the library's own settings.
     const WAIT_OF_THE_LIBRARY: Duration = Duration::from_secs(20);
-    let machine = Machine::with_exported_volume();
+    let machine = TestHost::with_exported_volume();
     machine.ok("pool set tank multihost=on");
     drop(machine.serve("--multihost-silence 800"));
     let started = Instant::now();

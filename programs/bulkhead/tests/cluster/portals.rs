@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use crate::common::nbd::Nbd;
 use crate::common::tools::{certificates, installed, run, try_run};
-use crate::common::{Machine, eventually};
+use crate::common::{TestHost, eventually};
 
 const TARGET: &str = "iqn.2026-01.org.example:tank";
 /// A loopback address of its own, without conflicts with listeners at 127.0.0.1.
 const NEW: &str = "127.0.0.77";
 
-fn machine() -> Machine {
-    let machine = Machine::with_exported_volume();
+fn machine() -> TestHost {
+    let machine = TestHost::with_exported_volume();
     machine.ok(&format!("target create {TARGET}"));
     machine.ok(&format!("target map {TARGET} tank/v"));
     machine
@@ -28,7 +28,7 @@ fn unit(portal: &str) -> String {
 }
 
 /// Returns the addresses of the server from `portal list`.
-fn listed(machine: &Machine) -> Vec<String> {
+fn listed(machine: &TestHost) -> Vec<String> {
     let list = machine.ok("portal list tank --json").json();
     let all = list.as_array().expect("a list").iter();
     all.map(|one| format!("{} {} {}", one["protocol"], one["address"], one["group"]))
@@ -36,7 +36,7 @@ fn listed(machine: &Machine) -> Vec<String> {
 }
 
 /// Returns the address that was assigned for port 0.
-fn taken(machine: &Machine, protocol: &str, address: &str) -> String {
+fn taken(machine: &TestHost, protocol: &str, address: &str) -> String {
     let list = machine.ok("portal list tank --json").json();
     let mut all = list.as_array().expect("a list").iter();
     let found = all.find_map(|one| {
@@ -60,7 +60,7 @@ fn qemu_speaks_iscsi() -> bool {
         && String::from_utf8_lossy(&try_run("qemu-img", &["--help"]).stdout).contains(" iscsi")
 }
 
-/// Stops [`keep_writing`], even if the test fails.
+/// Stops [`write_continuously`], even if the test fails.
 struct Stops<'a>(&'a AtomicBool);
 
 impl Drop for Stops<'_> {
@@ -70,7 +70,7 @@ impl Drop for Stops<'_> {
 }
 
 /// Writes and reads back over `unit` until `stop`, round after round; returns the errors.
-fn keep_writing(unit: &str, stop: &AtomicBool, rounds: &AtomicUsize) -> Vec<String> {
+fn write_continuously(unit: &str, stop: &AtomicBool, rounds: &AtomicUsize) -> Vec<String> {
     let mut client = Command::new("qemu-io")
         .args(["-f", "raw", "-t", "none", unit])
         .stdin(Stdio::piped())
@@ -100,7 +100,7 @@ fn keep_writing(unit: &str, stop: &AtomicBool, rounds: &AtomicUsize) -> Vec<Stri
 }
 
 #[test]
-fn a_client_logs_in_by_a_new_portal_while_another_goes_on_by_the_old_one() {
+fn login_by_new_portal_while_old_portal_session_continues() {
     if !qemu_speaks_iscsi() || !installed("iscsi-ls") {
         return;
     }
@@ -110,7 +110,7 @@ fn a_client_logs_in_by_a_new_portal_while_another_goes_on_by_the_old_one() {
     let (stop, rounds) = (AtomicBool::new(false), AtomicUsize::new(0));
     let wrong = std::thread::scope(|scope| {
         let _stops = Stops(&stop);
-        let writer = scope.spawn(|| keep_writing(&unit(&old), &stop, &rounds));
+        let writer = scope.spawn(|| write_continuously(&unit(&old), &stop, &rounds));
         let goes_on = || {
             let before = rounds.load(Ordering::Acquire);
             eventually("the old portal's client continues", || {
@@ -176,7 +176,7 @@ fn a_client_logs_in_by_a_new_portal_while_another_goes_on_by_the_old_one() {
 }
 
 #[test]
-fn connections_by_a_listener_that_goes_end_with_its_word_and_others_go_on() {
+fn forced_listener_removal_closes_only_its_connections() {
     let machine = machine();
     let server = machine.serve("");
     let mut other = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
@@ -217,7 +217,7 @@ fn connections_by_a_listener_that_goes_end_with_its_word_and_others_go_on() {
 }
 
 #[test]
-fn what_fails_changes_nothing_and_says_what_to_do() {
+fn failed_portal_change_has_no_effect_and_gives_advice() {
     let machine = machine();
     let has_certificates = certificates(machine.directory.path());
     let tls = match has_certificates {
@@ -271,7 +271,7 @@ fn what_fails_changes_nothing_and_says_what_to_do() {
 }
 
 #[test]
-fn changes_at_a_time_do_not_cross() {
+fn concurrent_portal_changes_are_serialized() {
     let machine = machine();
     let server = machine.serve("");
     std::thread::scope(|scope| {
@@ -305,7 +305,7 @@ fn changes_at_a_time_do_not_cross() {
 
 /// Long after it has dropped its unneeded privileges.
 #[test]
-fn a_confined_server_still_takes_low_ports_where_it_may() {
+fn confined_server_binds_low_ports_if_permitted() {
     let machine = machine();
     let _server = machine.serve("--claims locks");
     let said = machine.run(&format!("portal add tank --iscsi {NEW}:860,3"));
@@ -326,7 +326,7 @@ fn a_confined_server_still_takes_low_ports_where_it_may() {
 }
 
 #[test]
-fn an_address_that_was_not_there_is_told_and_so_is_the_last_of_a_protocol() {
+fn absent_and_last_portal_removals_are_reported() {
     let machine = machine();
     let server = machine.serve("");
     let portal = machine.portal("127.0.0.1:");
@@ -360,7 +360,7 @@ fn an_address_that_was_not_there_is_told_and_so_is_the_last_of_a_protocol() {
 }
 
 #[test]
-fn the_last_portal_of_a_session_needs_its_word() {
+fn removing_last_portal_of_session_needs_confirmation() {
     const CLIENT: &str = "iscsi-perf";
     if !installed(CLIENT) {
         return;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::lab::{PATIENCE, Place, shell};
+use super::lab::{Place, TIME_LIMIT, shell};
 
 /// The witness's command line, as a lab starts it. The lab does not restart one that was killed by a signal.
 const QNETD: &str =
@@ -30,7 +30,7 @@ fn overview(place: &Place, head: &str) -> Value {
 
 /// Returns the alert about `about` with `part` in its sentence, as soon as the head reports it.
 fn alert(place: &Place, head: &str, about: &str, part: &str) -> Value {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     loop {
         let seen = overview(place, head);
         let mut alerts = seen["alerts"].as_array().expect("alerts").iter();
@@ -48,8 +48,8 @@ fn alert(place: &Place, head: &str, about: &str, part: &str) -> Value {
 }
 
 /// Blocks until a head reports no error.
-fn wait_until_well(place: &Place, head: &str) {
-    let deadline = Instant::now() + PATIENCE;
+fn wait_until_healthy(place: &Place, head: &str) {
+    let deadline = Instant::now() + TIME_LIMIT;
     loop {
         let seen = overview(place, head);
         let mut alerts = seen["alerts"].as_array().expect("alerts").iter();
@@ -82,7 +82,7 @@ fn a_lost_vote_a_broken_fence_device_and_an_unconfirmed_power_off_are_alerts_at_
             head,
             "bulkhead token create --user admin t >/run/token",
         );
-        wait_until_well(&place, head);
+        wait_until_healthy(&place, head);
         assert_eq!(
             metric(&place, head, "bulkhead_quorum"),
             "bulkhead_quorum 1\n"
@@ -99,7 +99,7 @@ fn a_lost_vote_a_broken_fence_device_and_an_unconfirmed_power_off_are_alerts_at_
     }
     shell(&place, "witness", QNETD);
     for head in ["left", "right"] {
-        wait_until_well(&place, head);
+        wait_until_healthy(&place, head);
     }
 
     // The only fence device of a head dies: an administrator would have to confirm each fence.
@@ -141,7 +141,7 @@ fn a_lost_vote_a_broken_fence_device_and_an_unconfirmed_power_off_are_alerts_at_
             .expect("text")
             .ends_with("no head serves tank")
     );
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     let advised = loop {
         let waits = alert(
             &place,

@@ -1,7 +1,7 @@
 //! Two pools served on one host: lists cover both, the name of an object selects its pool, and the error for a wrong
 //! name lists the right ones.
 
-use crate::common::{Machine, ServerProcess};
+use crate::common::{ServerProcess, TestHost};
 use serde_json::Value;
 
 const TARGETS: [&str; 2] = [
@@ -10,8 +10,8 @@ const TARGETS: [&str; 2] = [
 ];
 
 /// Pools `tank` and `attic`, each with a volume `v`, a snapshot, a target and an NBD export.
-fn machine() -> (Machine, [ServerProcess; 2]) {
-    let machine = Machine::with_disks(&["a", "b"]);
+fn machine() -> (TestHost, [ServerProcess; 2]) {
+    let machine = TestHost::with_disks(&["a", "b"]);
     machine.ok("pool create tank a");
     machine.ok("pool create attic b");
     let servers = [
@@ -32,7 +32,7 @@ fn length(answer: &Value) -> usize {
 }
 
 #[test]
-fn lists_cover_all_pools_and_names_find_their_own() {
+fn lists_cover_all_pools_and_names_select_the_pool() {
     let (machine, servers) = machine();
     for list in [
         "status",
@@ -120,8 +120,8 @@ fn lists_cover_all_pools_and_names_find_their_own() {
 }
 
 #[test]
-fn a_wrong_pool_name_is_answered_with_the_right_ones() {
-    let machine = Machine::with_exported_volume();
+fn unknown_pool_name_error_lists_known_pools() {
+    let machine = TestHost::with_exported_volume();
     machine.refused("pool status tnak", 3, "known here: tank");
     machine.refused("volume list --pool tnak", 3, "known here: tank");
     machine.refused("volume create tank/w --size 8MB", 2, "write 8M");
@@ -138,7 +138,7 @@ fn text<'a>(value: &'a Value, path: &str) -> &'a str {
 }
 
 #[test]
-fn a_pool_whose_server_was_killed_is_listed_as_not_served_with_what_to_do() {
+fn pool_of_killed_server_is_listed_unserved_with_advice() {
     let (machine, [tank, attic]) = machine();
     tank.kill();
     // The socket of clients is no pool.
@@ -233,7 +233,7 @@ fn lists_cover_all_pools_while_no_server_runs_and_write_to_none() {
 }
 
 #[test]
-fn a_target_of_another_pool_of_this_machine_is_refused_and_one_that_came_otherwise_is_told() {
+fn duplicate_target_on_host_is_refused_or_reported() {
     let (machine, [tank, attic]) = machine();
     let create = format!("target create {} --pool attic", TARGETS[0]);
     for part in ["pool tank", TARGETS[0]] {
@@ -259,8 +259,8 @@ fn a_target_of_another_pool_of_this_machine_is_refused_and_one_that_came_otherwi
 }
 
 #[test]
-fn a_port_that_another_pools_server_has_is_told_with_that_pool_and_the_option() {
-    let machine = Machine::with_disks(&["a", "b"]);
+fn port_conflict_names_other_pool_and_option() {
+    let machine = TestHost::with_disks(&["a", "b"]);
     machine.ok("pool create tank a");
     machine.ok("pool create attic b");
     let server = machine.serve("--nbd 127.0.0.1:0");
@@ -283,7 +283,7 @@ fn a_port_that_another_pools_server_has_is_told_with_that_pool_and_the_option() 
 }
 
 #[test]
-fn a_pool_that_is_exported_after_its_server_was_killed_is_not_missed() {
+fn exported_pool_of_killed_server_is_not_listed_as_missing() {
     let (machine, [tank, attic]) = machine();
     tank.kill();
     let is_missed = || {
@@ -300,8 +300,8 @@ fn a_pool_that_is_exported_after_its_server_was_killed_is_not_missed() {
 
 /// Half of it is on this host, and it is not in use: no list of served pools fails for that.
 #[test]
-fn a_pool_without_a_server_that_cannot_be_read_fails_no_list_of_the_others() {
-    let machine = Machine::with_disks(&["a", "b", "c"]);
+fn unreadable_pool_does_not_fail_lists_of_other_pools() {
+    let machine = TestHost::with_disks(&["a", "b", "c"]);
     machine.ok("pool create tank a");
     machine.ok("pool create attic b c");
     let server = machine.serve("");
@@ -323,7 +323,7 @@ fn a_pool_without_a_server_that_cannot_be_read_fails_no_list_of_the_others() {
 
 /// It has a socket and a lock, and never responds.
 #[test]
-fn a_server_that_stands_still_keeps_nothing_from_being_told_of_the_others() {
+fn hung_server_does_not_block_lists_of_other_pools() {
     let (machine, [tank, attic]) = machine();
     let signal = |signal| {
         let pid = i32::try_from(tank.child.id()).ok();
@@ -353,7 +353,7 @@ fn a_server_that_stands_still_keeps_nothing_from_being_told_of_the_others() {
 
 /// The cluster starts its pools itself: a server that a user starts in addition would conflict.
 #[test]
-fn a_pool_of_the_cluster_whose_server_was_killed_is_left_to_the_cluster() {
+fn cluster_pool_of_killed_server_is_left_to_the_cluster() {
     let (machine, [tank, attic]) = machine();
     machine.describe("127.0.0.1", &[machine.path("a")]);
     tank.kill();

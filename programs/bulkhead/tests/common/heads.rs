@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::{Child, Stdio};
 
 use super::nbd::Nbd as Client;
-use super::{Machine, Said, ServerProcess};
+use super::{CommandOutput, ServerProcess, TestHost};
 
 pub const MIB: usize = 1 << 20;
 /// Size of the replicated volume, in bytes.
@@ -12,7 +12,7 @@ pub const SIZE: usize = 24 * MIB;
 
 /// A host that serves an NBD export of `tank/v`.
 pub struct Head {
-    pub machine: Machine,
+    pub machine: TestHost,
     pub server: ServerProcess,
     options: String,
 }
@@ -23,7 +23,7 @@ impl Head {
     }
 
     pub fn with_options(options: &str) -> Self {
-        let machine = Machine::with_exported_volume();
+        let machine = TestHost::with_exported_volume();
         // The next owner has it, too.
         std::fs::write(machine.path("authkey"), [7; 128]).expect("written");
         let server = machine.serve(options);
@@ -79,14 +79,14 @@ impl Head {
         command.spawn().expect("the program starts")
     }
 
-    pub fn receive(&self, words: &str, stream: &[u8]) -> Said {
+    pub fn receive(&self, words: &str, stream: &[u8]) -> CommandOutput {
         let mut child = self.start_receive(words);
         let mut input = child.stdin.take().expect("piped");
         // A receive that was refused reads no further.
         let _ = input.write_all(stream);
         drop(input);
         let output = child.wait_with_output().expect("it ends");
-        Said {
+        CommandOutput {
             code: output.status.code().unwrap_or(-1),
             out: String::from_utf8_lossy(&output.stdout).into_owned(),
             err: String::from_utf8_lossy(&output.stderr).into_owned(),

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::nbd::Nbd;
-use super::{Machine, ServerProcess, eventually, freeze, signal};
-use leg_record::{Memory, decode_memory};
+use super::{ServerProcess, TestHost, eventually, freeze, signal};
+use leg_record::{MemberState, decode_state};
 
 /// Bytes of one write.
 const BLOCK: usize = 16 << 10;
@@ -17,13 +17,13 @@ const BLOCK: usize = 16 << 10;
 type Passed = ([TcpStream; 2], Arc<AtomicBool>);
 
 /// Forwards connections, until they are cut.
-pub struct Way {
+pub struct Link {
     address: String,
     connections: Arc<Mutex<Vec<Passed>>>,
     is_cut: Arc<AtomicBool>,
 }
 
-impl Way {
+impl Link {
     fn to(address: String) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
         let way = Self {
@@ -119,14 +119,14 @@ impl Drop for Process {
 /// One head.
 pub struct Head {
     pub name: &'static str,
-    pub machine: Machine,
+    pub machine: TestHost,
     address: String,
     pub leg_server: Process,
 }
 
 impl Head {
     fn new(name: &'static str, address: String, disks: usize) -> Self {
-        let machine = Machine::with_disks(&[name]);
+        let machine = TestHost::with_disks(&[name]);
         for number in 1..disks {
             machine.add_disk(&disk_name(name, number), 128 << 20);
         }
@@ -156,9 +156,9 @@ impl Head {
     }
 
     /// Returns the record of its member on stable storage.
-    pub fn memory(&self) -> Memory {
+    pub fn memory(&self) -> MemberState {
         let bytes = std::fs::read(self.machine.path("state/legs/77.legs")).expect("a file");
-        decode_memory(&bytes).expect("a memory")
+        decode_state(&bytes).expect("a memory")
     }
 
     /// Begins a command.
@@ -321,7 +321,7 @@ pub struct Pair {
     third_address: String,
     pub witness: Process,
     /// The proxies between the heads, in both directions; none where they connect directly.
-    network: Vec<Way>,
+    network: Vec<Link>,
     acknowledged: u64,
 }
 
@@ -349,12 +349,12 @@ fn program(name: &str) -> PathBuf {
 impl Pair {
     /// With pool `tank` on a leg of each head, and an exported volume in it; `a` serves it.
     pub fn new(has_witness: bool) -> (Self, ServerProcess) {
-        Self::founded(1, has_witness, false, true)
+        Self::created(1, has_witness, false, true)
     }
 
     /// The same with a witness, and `b` has no leg yet.
     pub fn narrow() -> (Self, ServerProcess) {
-        Self::founded(1, true, false, false)
+        Self::created(1, true, false, false)
     }
 
     /// Two heads and a witness, without a record: `a` serves the pool on its own disk alone, as a pool without legs.
@@ -497,15 +497,15 @@ impl Pair {
 
     /// The same with this number of groups, with a leg of each head.
     pub fn with_groups(groups: usize, has_witness: bool) -> (Self, ServerProcess) {
-        Self::founded(groups, has_witness, false, true)
+        Self::created(groups, has_witness, false, true)
     }
 
     /// The same without a witness, and with a network between the heads that can be cut.
     pub fn with_network() -> (Self, ServerProcess) {
-        Self::founded(1, false, true, true)
+        Self::created(1, false, true, true)
     }
 
-    fn founded(
+    fn created(
         groups: usize,
         has_witness: bool,
         has_network: bool,
@@ -584,7 +584,7 @@ impl Pair {
             );
             for port in [7071, 7072].into_iter().filter(|_| has_network) {
                 let direct = format!("{}:{port}", other.address);
-                let way = Way::to(direct.clone());
+                let way = Link::to(direct.clone());
                 text = text.replace(&direct, &way.address);
                 network.push(way);
             }
@@ -643,7 +643,7 @@ impl Pair {
     }
 
     /// Blocks until the witness has a record.
-    pub fn await_witness_told(&self) {
+    pub fn await_witness_updated(&self) {
         super::eventually("the witness has a record", || {
             let (_, said) = self.witness_does(&["status"]);
             said.contains("pool 77: record")
@@ -713,9 +713,9 @@ impl Pair {
     }
 
     /// From the next start of a server on, `a` reaches the disk of `b` through this proxy.
-    pub fn way_to_b(&self) -> Way {
+    pub fn link_to_b(&self) -> Link {
         let direct = format!("{}:7072", self.b.address);
-        let way = Way::to(direct.clone());
+        let way = Link::to(direct.clone());
         let path = self.a.machine.path("legs.toml");
         let text = std::fs::read_to_string(&path).expect("written");
         std::fs::write(&path, text.replace(&direct, &way.address)).expect("written");
@@ -741,7 +741,7 @@ impl Pair {
     }
 
     /// Head `a`, which serves, is lost. `b` takes over, and has all acknowledged writes.
-    pub fn b_takes_over(&mut self, server: ServerProcess) -> ServerProcess {
+    pub fn take_over_on_b(&mut self, server: ServerProcess) -> ServerProcess {
         server.kill();
         self.a.leg_server.kill();
         let server = self.b.serve("--previous-owner-is-stopped");

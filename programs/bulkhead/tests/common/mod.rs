@@ -18,18 +18,18 @@ use std::time::{Duration, Instant};
 pub const SERVER_WAIT: Duration = Duration::from_secs(60);
 
 /// A directory that simulates a host.
-pub struct Machine {
+pub struct TestHost {
     pub directory: tempfile::TempDir,
 }
 
 /// The output of a command.
-pub struct Said {
+pub struct CommandOutput {
     pub code: i32,
     pub out: String,
     pub err: String,
 }
 
-impl Said {
+impl CommandOutput {
     /// Returns the output as JSON.
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.out).unwrap_or_else(|error| {
@@ -38,7 +38,7 @@ impl Said {
     }
 }
 
-impl Machine {
+impl TestHost {
     /// Creates a host with disks of 128 MiB of these names.
     pub fn with_disks(names: &[&str]) -> Self {
         let machine = Self {
@@ -56,7 +56,7 @@ impl Machine {
     }
 
     /// On return, the server that obeys `faults` has no device of the pool any more.
-    pub fn take_disks_away(&self, faults: &Path) {
+    pub fn remove_disks(&self, faults: &Path) {
         let gone = |disk: &str| format!("{} gone\n", self.path(disk).display());
         std::fs::write(faults, gone("a") + &gone("b")).expect("written");
         eventually("both are gone", || {
@@ -91,9 +91,9 @@ impl Machine {
     }
 
     /// Runs the command to its end.
-    pub fn run(&self, words: &str) -> Said {
+    pub fn run(&self, words: &str) -> CommandOutput {
         let output = self.command(words).output().expect("the program runs");
-        Said {
+        CommandOutput {
             code: output.status.code().unwrap_or(-1),
             out: String::from_utf8_lossy(&output.stdout).into_owned(),
             err: String::from_utf8_lossy(&output.stderr).into_owned(),
@@ -101,7 +101,7 @@ impl Machine {
     }
 
     /// Runs the command, which must succeed.
-    pub fn ok(&self, words: &str) -> Said {
+    pub fn ok(&self, words: &str) -> CommandOutput {
         let said = self.run(words);
         assert_eq!(said.code, 0, "{words}: {} {}", said.out, said.err);
         said
@@ -266,7 +266,7 @@ impl Drop for ServerProcess {
     }
 }
 
-impl Drop for Machine {
+impl Drop for TestHost {
     /// The servers' log before a failure explains it.
     #[allow(
         clippy::print_stderr,
@@ -300,14 +300,14 @@ pub fn signal(pid: impl std::fmt::Display, name: &str) {
 /// then it can still respond.
 pub fn freeze(pid: impl std::fmt::Display) {
     signal(&pid, "-STOP");
-    let stands_still = |thread: std::io::Result<std::fs::DirEntry>| {
+    let is_stalled = |thread: std::io::Result<std::fs::DirEntry>| {
         let stat = thread.and_then(|thread| std::fs::read_to_string(thread.path().join("stat")));
         let state = stat.as_ref().map(|stat| stat.rsplit_once(") "));
         matches!(state, Ok(Some((_, rest))) if rest.starts_with('T'))
     };
     eventually("each thread is stopped", || {
         let mut threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
-        threads.all(stands_still)
+        threads.all(is_stalled)
     });
 }
 

@@ -86,12 +86,12 @@ impl<S: Read + Write> Nbd<S> {
     }
 
     pub fn read(&mut self, offset: u64, length: usize) -> Result<Vec<u8>> {
-        self.ask_to_read(offset, length)?;
+        self.send_read(offset, length)?;
         self.data(length)
     }
 
     /// Requests data, which [`Nbd::data`] receives.
-    pub fn ask_to_read(&mut self, offset: u64, length: usize) -> Result<()> {
+    pub fn send_read(&mut self, offset: u64, length: usize) -> Result<()> {
         self.send(READ, offset, length as u32, &[])
     }
 

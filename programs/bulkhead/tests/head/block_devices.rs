@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::Machine;
+use crate::common::TestHost;
 use crate::common::nbd::Nbd;
 use crate::common::tools::{installed, run, text};
 
@@ -56,13 +56,13 @@ impl Drop for LoopDevice {
 
 /// A host with two disks of such sectors, `disks/a` and `disks/b`.
 struct Disks {
-    machine: Machine,
+    machine: TestHost,
     devices: [LoopDevice; 2],
 }
 
 impl Disks {
     fn attach(sector_bytes: u32) -> Option<Self> {
-        let machine = Machine::with_disks(&["a", "b"]);
+        let machine = TestHost::with_disks(&["a", "b"]);
         std::fs::create_dir(machine.path("disks")).expect("a folder");
         let attach = |name: &str| {
             let device = LoopDevice::attach(&machine.path(name), sector_bytes)?;
@@ -175,7 +175,7 @@ fn stock_zdb_finds_four_labels_and_only_features_that_the_kernel_has() {
 }
 
 #[test]
-fn disks_of_unlike_sectors_and_disks_in_use_are_treated_with_care() {
+fn mixed_sector_sizes_and_used_disks_are_handled() {
     let Some(fine) = Disks::attach(512) else {
         return;
     };
@@ -203,7 +203,7 @@ fn disks_of_unlike_sectors_and_disks_in_use_are_treated_with_care() {
 /// A lock belongs to one special file, or to one file. The disk behind it may have several, such as a second path of a
 /// SAN.
 #[test]
-fn a_disk_that_is_in_use_by_another_path_is_not_overwritten() {
+fn disk_in_use_by_another_path_is_not_overwritten() {
     let Some(disks) = Disks::with_pool(512) else {
         return;
     };

@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use crate::common::nbd::Nbd;
 use crate::common::tools::{installed, try_run};
-use crate::common::{Machine, contains, eventually};
+use crate::common::{TestHost, contains, eventually};
 use serde_json::Value;
 
 /// Returns incompressible bytes, different for each seed.
@@ -43,11 +43,11 @@ fn spoil(disk: &Path, bytes: &[u8]) -> usize {
     count
 }
 
-fn status(machine: &Machine) -> Value {
+fn status(machine: &TestHost) -> Value {
     machine.ok("pool status tank --json").json()
 }
 
-fn next(machine: &Machine) -> String {
+fn next(machine: &TestHost) -> String {
     let first = status(machine)["advice"][0].clone();
     let part = |name: &str| first[name].as_str().unwrap_or_default().to_owned();
     match first.is_null() {
@@ -56,15 +56,15 @@ fn next(machine: &Machine) -> String {
     }
 }
 
-fn write(machine: &Machine, offset: u64, bytes: &[u8]) {
+fn write(machine: &TestHost, offset: u64, bytes: &[u8]) {
     let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
     client.write(offset, bytes).expect("written");
     client.flush().expect("flushed");
 }
 
 #[test]
-fn a_scrub_repairs_says_where_and_what_to_do_next() {
-    let machine = Machine::with_exported_volume();
+fn scrub_repairs_and_reports_location_and_advice() {
+    let machine = TestHost::with_exported_volume();
     let server = machine.serve("");
     let block = noise(1, 16_384);
     write(&machine, 0, &block);
@@ -117,8 +117,8 @@ fn a_scrub_repairs_says_where_and_what_to_do_next() {
 }
 
 #[test]
-fn a_paused_scrub_survives_a_kill_and_goes_on_when_it_is_told_to() {
-    let machine = Machine::with_exported_volume();
+fn paused_scrub_survives_kill_and_resumes_on_request() {
+    let machine = TestHost::with_exported_volume();
     let faults = machine.path("faults");
     std::fs::write(&faults, "").expect("written");
     let options = format!("--leg-faults {}", faults.display());
@@ -151,8 +151,8 @@ fn a_paused_scrub_survives_a_kill_and_goes_on_when_it_is_told_to() {
 }
 
 #[test]
-fn a_scheduled_scrub_begins_by_itself_and_after_a_restart() {
-    let machine = Machine::with_exported_volume();
+fn scheduled_scrub_starts_and_survives_restart() {
+    let machine = TestHost::with_exported_volume();
     let mut command = machine.command("pool scrub tank --schedule");
     let output = command.arg("every 5s").output().expect("runs");
     assert!(output.status.success());
@@ -177,7 +177,7 @@ fn a_scheduled_scrub_begins_by_itself_and_after_a_restart() {
 
 #[test]
 fn damage_names_the_volume_the_bytes_and_a_whole_snapshot_and_is_healed_by_writing() {
-    let machine = Machine::with_disks(&["a"]);
+    let machine = TestHost::with_disks(&["a"]);
     machine.ok("pool create tank a");
     machine.ok("volume create tank/v --size 32M --sparse");
     machine.ok("nbd export tank/v --name v");
@@ -227,7 +227,7 @@ fn damage_names_the_volume_the_bytes_and_a_whole_snapshot_and_is_healed_by_writi
 
 #[test]
 fn a_disk_is_replaced_by_one_command_even_if_the_server_is_killed() {
-    let machine = Machine::with_exported_volume();
+    let machine = TestHost::with_exported_volume();
     machine.add_disk("c", 128 << 20);
     let (faults, bad, new) = (machine.path("faults"), machine.path("b"), machine.path("c"));
     std::fs::write(&faults, "").expect("written");
@@ -282,8 +282,8 @@ fn a_disk_is_replaced_by_one_command_even_if_the_server_is_killed() {
 }
 
 #[test]
-fn nobody_waits_for_a_replacement_whose_new_disk_was_taken_away() {
-    let machine = Machine::with_exported_volume();
+fn replacement_by_a_removed_disk_does_not_block() {
+    let machine = TestHost::with_exported_volume();
     machine.add_disk("c", 128 << 20);
     let (faults, old, new) = (machine.path("faults"), machine.path("b"), machine.path("c"));
     std::fs::write(&faults, "").expect("written");
@@ -331,8 +331,8 @@ fn nobody_waits_for_a_replacement_whose_new_disk_was_taken_away() {
 }
 
 #[test]
-fn a_detached_device_is_searched_no_more() {
-    let machine = Machine::with_exported_volume();
+fn detached_device_is_no_longer_searched_for() {
+    let machine = TestHost::with_exported_volume();
     let hints = machine.path("state/tank.json");
     let server = machine.serve("");
     let bad = machine.path("b");
@@ -343,8 +343,8 @@ fn a_detached_device_is_searched_no_more() {
 }
 
 #[test]
-fn a_quota_on_a_tree_of_volumes_holds_and_clients_are_told_the_right_thing() {
-    let machine = Machine::with_exported_volume();
+fn volume_tree_quota_is_enforced_with_correct_client_error() {
+    let machine = TestHost::with_exported_volume();
     machine.ok("volume create tank/db/x --size 32M --sparse --parents");
     machine.ok("nbd export tank/db/x --name x");
     machine.ok("volume set tank/db quota=8M");
@@ -407,8 +407,8 @@ fn a_quota_on_a_tree_of_volumes_holds_and_clients_are_told_the_right_thing() {
 }
 
 #[test]
-fn events_are_followed_across_a_killed_server_and_a_suspension_is_not_forgotten() {
-    let machine = Machine::with_exported_volume();
+fn event_follow_survives_server_kill_and_keeps_suspension() {
+    let machine = TestHost::with_exported_volume();
     let faults = machine.path("faults");
     std::fs::write(&faults, "").expect("written");
     let options = format!("--leg-faults {}", faults.display());
@@ -428,7 +428,7 @@ fn events_are_followed_across_a_killed_server_and_a_suspension_is_not_forgotten(
     assert_eq!(next_kind(), "imported");
     let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
     // An earlier write would reach the disks in time.
-    machine.take_disks_away(&faults);
+    machine.remove_disks(&faults);
     let writer =
         std::thread::spawn(move || client.write(0, &[1; 65_536]).and_then(|()| client.flush()));
     eventually("the pool is suspended", || {
@@ -462,8 +462,8 @@ fn events_are_followed_across_a_killed_server_and_a_suspension_is_not_forgotten(
 
 /// The new disk is at the path of the old one, like in a disk bay.
 #[test]
-fn a_disk_is_exchanged_in_its_place() {
-    let machine = Machine::with_exported_volume();
+fn disk_is_replaced_at_same_path() {
+    let machine = TestHost::with_exported_volume();
     let server = machine.serve("");
     let data = noise(5, 4 << 20);
     write(&machine, 0, &data);

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::Machine;
+use crate::common::TestHost;
 use crate::common::nbd::Nbd;
 
 /// `CAP_DAC_OVERRIDE`, `CAP_NET_BIND_SERVICE`, `CAP_NET_RAW` (linux/capability.h).
-const KEPT_ON_FILES: u64 = 1 << 1 | 1 << 10 | 1 << 13;
+const RETAINED_FILE_CAPABILITIES: u64 = 1 << 1 | 1 << 10 | 1 << 13;
 /// `CAP_SYS_RAWIO`, `CAP_SYS_ADMIN`.
-const KEPT_TO_RESERVE: u64 = 1 << 17 | 1 << 21;
+const RETAINED_RESERVE_CAPABILITIES: u64 = 1 << 17 | 1 << 21;
 
 fn status(pid: u32, thread: &str) -> BTreeMap<String, String> {
     let path = format!("/proc/{pid}/task/{thread}/status");
@@ -24,11 +24,14 @@ fn bits(status: &BTreeMap<String, String>, name: &str) -> u64 {
 }
 
 #[test]
-fn every_thread_of_a_server_has_given_up_what_it_never_needs() {
-    let machine = Machine::with_exported_volume();
+fn every_server_thread_has_dropped_unneeded_privileges() {
+    let machine = TestHost::with_exported_volume();
     for (options, kept) in [
-        ("--claims locks", KEPT_ON_FILES),
-        ("--claims auto", KEPT_ON_FILES | KEPT_TO_RESERVE),
+        ("--claims locks", RETAINED_FILE_CAPABILITIES),
+        (
+            "--claims auto",
+            RETAINED_FILE_CAPABILITIES | RETAINED_RESERVE_CAPABILITIES,
+        ),
     ] {
         let server = machine.serve(options);
         let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");

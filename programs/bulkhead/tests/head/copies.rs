@@ -3,41 +3,41 @@
 
 use std::process::Command;
 
-use crate::common::Machine;
+use crate::common::TestHost;
 use crate::common::nbd::Nbd;
 use crate::common::tools::run;
 
-fn copy(machine: &Machine, from: &str, to: &str) {
+fn copy(machine: &TestHost, from: &str, to: &str) {
     let mut cp = Command::new("cp");
     cp.arg("--sparse=always")
         .args([from, to].map(|name| machine.path(name)));
     assert!(cp.status().expect("cp").success());
 }
 
-fn rename(machine: &Machine, from: &str, to: &str) {
+fn rename(machine: &TestHost, from: &str, to: &str) {
     std::fs::rename(machine.path(from), machine.path(to)).expect("renamed");
 }
 
 /// Searches all files of the simulated host.
-fn everywhere(machine: &Machine) -> String {
+fn everywhere(machine: &TestHost) -> String {
     format!("--search {}", machine.directory.path().display())
 }
 
 /// Writes and flushes.
-fn write(machine: &Machine, number: u8) {
+fn write(machine: &TestHost, number: u8) {
     let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
     client.write(0, &[number; 4096]).expect("written");
     client.flush().expect("flushed");
 }
 
-fn read(machine: &Machine) -> u8 {
+fn read(machine: &TestHost) -> u8 {
     let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
     client.read(0, 4096).expect("read")[0]
 }
 
 #[test]
-fn an_older_copy_whose_name_sorts_first_is_left_out_with_a_warning() {
-    let machine = Machine::with_exported_volume();
+fn older_disk_copy_is_skipped_with_warning() {
+    let machine = TestHost::with_exported_volume();
     let server = machine.serve(&everywhere(&machine));
     write(&machine, 1);
     copy(&machine, "a", "0.copy");
@@ -71,8 +71,8 @@ fn an_older_copy_whose_name_sorts_first_is_left_out_with_a_warning() {
 }
 
 #[test]
-fn copies_of_which_either_may_be_newer_are_refused_until_one_is_named() {
-    let machine = Machine::with_exported_volume();
+fn ambiguous_disk_copies_are_refused_until_one_is_named() {
+    let machine = TestHost::with_exported_volume();
     let server = machine.serve("");
     write(&machine, 1);
     server.kill();
@@ -101,8 +101,8 @@ fn copies_of_which_either_may_be_newer_are_refused_until_one_is_named() {
 }
 
 #[test]
-fn a_copy_becomes_a_pool_of_its_own_beside_the_original() {
-    let machine = Machine::with_disks(&["a", "b"]);
+fn disk_copy_becomes_separate_pool_next_to_original() {
+    let machine = TestHost::with_disks(&["a", "b"]);
     machine.ok("pool create tank mirror a b");
     machine.ok("volume create tank/v --size 32M --sparse");
     machine.ok("nbd export tank/v --name v");
@@ -132,8 +132,8 @@ fn a_copy_becomes_a_pool_of_its_own_beside_the_original() {
 
 /// The library would only report that it is busy, with and without the flag.
 #[test]
-fn a_copy_of_a_disk_in_use_is_added_to_the_pool_only_when_it_was_erased() {
-    let machine = Machine::with_disks(&["a", "b"]);
+fn copy_of_used_disk_is_added_only_after_erasure() {
+    let machine = TestHost::with_disks(&["a", "b"]);
     machine.ok("pool create tank mirror a b");
     let server = machine.serve("");
     copy(&machine, "a", "copy");

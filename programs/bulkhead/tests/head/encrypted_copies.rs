@@ -148,7 +148,7 @@ fn raw_streams_of_an_encrypted_volume_reach_a_pool_without_the_key() {
 }
 
 /// Checks the pool with the engine's own checker, where it is installed.
-fn sound(machine: &crate::common::Machine) {
+fn sound(machine: &crate::common::TestHost) {
     if !installed("zdb") {
         return;
     }
@@ -164,7 +164,7 @@ fn sound(machine: &crate::common::Machine) {
 }
 
 #[test]
-fn an_encrypted_volume_in_use_is_taken_back_to_a_snapshot() {
+fn encrypted_volume_in_use_is_rolled_back() {
     let head = head_with_a_secret();
     let old = noise(3, 4 * MIB);
     write(&head, 0, &old);

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::nbd::Nbd;
-use crate::common::{Machine, Said, ServerProcess, eventually};
+use crate::common::{CommandOutput, ServerProcess, TestHost, eventually};
 
 const TARGET: &str = "iqn.2026-01.org.example:tank";
 const BLOCK: u64 = 16 << 10;
@@ -15,7 +15,7 @@ const OTHER: &str = "f00102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1
 const PASSPHRASE: &str = "correct horse battery";
 
 /// Runs the command with `input` on its standard input.
-fn with_input(machine: &Machine, words: &str, input: &str) -> Said {
+fn with_input(machine: &TestHost, words: &str, input: &str) -> CommandOutput {
     let mut child = machine
         .command(words)
         .stdin(Stdio::piped())
@@ -28,7 +28,7 @@ fn with_input(machine: &Machine, words: &str, input: &str) -> Said {
     let _ = pipe.write_all(input.as_bytes());
     drop(pipe);
     let output = child.wait_with_output().expect("output");
-    Said {
+    CommandOutput {
         code: output.status.code().unwrap_or(-1),
         out: String::from_utf8_lossy(&output.stdout).into_owned(),
         err: String::from_utf8_lossy(&output.stderr).into_owned(),
@@ -36,8 +36,8 @@ fn with_input(machine: &Machine, words: &str, input: &str) -> Said {
 }
 
 /// A pool with `tank/v`, with its key in the file `key`; NBD export `v` and unit 0.
-fn machine() -> Machine {
-    let machine = Machine::with_disks(&["a", "b"]);
+fn machine() -> TestHost {
+    let machine = TestHost::with_disks(&["a", "b"]);
     std::fs::write(machine.path("key"), HEX).expect("key");
     machine.ok("pool create tank mirror a b");
     let key = machine.path("key");
@@ -51,15 +51,15 @@ fn machine() -> Machine {
     machine
 }
 
-fn away(machine: &Machine) {
+fn away(machine: &TestHost) {
     std::fs::rename(machine.path("key"), machine.path("away")).expect("moved");
 }
 
-fn back(machine: &Machine) {
+fn back(machine: &TestHost) {
     std::fs::rename(machine.path("away"), machine.path("key")).expect("moved");
 }
 
-fn state(machine: &Machine, name: &str) -> serde_json::Value {
+fn state(machine: &TestHost, name: &str) -> serde_json::Value {
     machine
         .ok(&format!("volume key status {name} --json"))
         .json()[0]
@@ -67,7 +67,7 @@ fn state(machine: &Machine, name: &str) -> serde_json::Value {
 }
 
 /// Returns unit 0's size as reported by the stock initiator.
-fn capacity(machine: &Machine) -> Result<String, String> {
+fn capacity(machine: &TestHost) -> Result<String, String> {
     let portal = machine.portal("127.0.0.1");
     let output = Command::new("iscsi-readcapacity16")
         .arg(format!("iscsi://{portal}/{TARGET}/0"))
@@ -80,7 +80,7 @@ fn capacity(machine: &Machine) -> Result<String, String> {
     }
 }
 
-fn connect(machine: &Machine) -> Nbd {
+fn connect(machine: &TestHost) -> Nbd {
     Nbd::connect(&machine.nbd_socket(), "v").expect("connected")
 }
 
@@ -103,7 +103,7 @@ fn holds(client: &mut Nbd, numbers: std::ops::Range<u64>) {
 }
 
 #[test]
-fn a_server_without_the_key_makes_clients_wait_and_loses_nothing() {
+fn missing_key_blocks_clients_without_data_loss() {
     let machine = machine();
     let server = machine.serve("");
     write(&mut connect(&machine), 0..64);
@@ -141,7 +141,7 @@ fn a_server_without_the_key_makes_clients_wait_and_loses_nothing() {
 }
 
 #[test]
-fn a_key_that_comes_late_is_found_without_being_told() {
+fn late_key_file_is_detected_automatically() {
     let machine = machine();
     away(&machine);
     let server = machine.serve("");
@@ -171,7 +171,7 @@ fn a_key_that_comes_late_is_found_without_being_told() {
 }
 
 #[test]
-fn a_key_changes_under_load_and_only_the_new_one_opens() {
+fn key_change_under_load_invalidates_old_key() {
     let machine = machine();
     let server = machine.serve("");
     let ended = AtomicBool::new(false);
@@ -209,25 +209,25 @@ fn a_key_changes_under_load_and_only_the_new_one_opens() {
 }
 
 /// Serves with key commands of the simulated host.
-fn serve_with_programs(machine: &Machine) -> ServerProcess {
+fn serve_with_key_commands(machine: &TestHost) -> ServerProcess {
     machine.serve_with("", |command| {
         command.env("BULKHEAD_KEY_PROGRAMS", machine.path("programs"));
     })
 }
 
-fn program(machine: &Machine, name: &str, script: &str) {
+fn program(machine: &TestHost, name: &str, script: &str) {
     let folder = machine.path("programs");
     std::fs::create_dir_all(&folder).expect("folder");
     crate::common::program(&folder.join(name), script);
 }
 
 #[test]
-fn a_program_prints_the_key_of_a_whole_group_of_volumes() {
+fn key_command_unlocks_whole_group_of_volumes() {
     let machine = machine();
     program(&machine, "vault", "[ \"$1\" = group ] && cat \"$0.answer\"");
     let answer = machine.path("programs").join("vault.answer");
     std::fs::write(&answer, PASSPHRASE).expect("answer");
-    let server = serve_with_programs(&machine);
+    let server = serve_with_key_commands(&machine);
     let create = "volume key create tank/g --key-format passphrase --key-iterations 100000 \
                   --key-location";
     let mut command = machine.command(create);
@@ -242,13 +242,13 @@ fn a_program_prints_the_key_of_a_whole_group_of_volumes() {
     assert_eq!(state(&machine, "tank/g/two")["shared_with"], "tank/g");
     server.kill();
 
-    let server = serve_with_programs(&machine);
+    let server = serve_with_key_commands(&machine);
     eventually("the key program runs", || {
         state(&machine, "tank/g/one")["loaded"] == true
     });
     server.kill();
     program(&machine, "vault", "echo it is sealed >&2; exit 1");
-    let server = serve_with_programs(&machine);
+    let server = serve_with_key_commands(&machine);
     eventually("the key program's error is reported", || {
         machine.ok("pool events tank").out.contains("it is sealed")
     });
@@ -260,7 +260,7 @@ fn a_program_prints_the_key_of_a_whole_group_of_volumes() {
 
 /// Kills the server while it does `words`, at times that move from the beginning to the end.
 #[test]
-fn a_key_change_that_is_killed_leaves_the_old_key_or_the_new_one() {
+fn killed_key_change_leaves_old_or_new_key() {
     let machine = machine();
     let mut present = HEX;
     for round in 0..8_u64 {
@@ -297,8 +297,8 @@ fn a_key_change_that_is_killed_leaves_the_old_key_or_the_new_one() {
 }
 
 #[test]
-fn the_engine_answers_known_questions_and_is_measured_beside_openssl() {
-    let machine = Machine::with_disks(&[]);
+fn engine_passes_known_vectors_and_is_compared_with_openssl() {
+    let machine = TestHost::with_disks(&[]);
     let measured = machine.ok("bench crypto --seconds 0.05 --json").json();
     assert!(measured["known_answers"].as_u64().expect("a number") >= 18);
     let rows = measured["rows"].as_array().expect("rows");

@@ -1,10 +1,10 @@
 //! File systems by the command line: created, shared, found again after a restart, rolled back, destroyed; with and
 //! without a server.
 
-use crate::common::Machine;
+use crate::common::TestHost;
 
-fn machine_with_a_pool() -> Machine {
-    let machine = Machine::with_disks(&["a", "b"]);
+fn host_with_a_pool() -> TestHost {
+    let machine = TestHost::with_disks(&["a", "b"]);
     machine.ok("pool create tank mirror a b");
     machine
 }
@@ -12,8 +12,8 @@ fn machine_with_a_pool() -> Machine {
 const NETWORK: &str = "rw=192.0.2.0/24";
 
 #[test]
-fn a_file_system_is_made_shared_renamed_and_destroyed() {
-    let machine = machine_with_a_pool();
+fn file_system_is_created_shared_renamed_and_destroyed() {
+    let machine = host_with_a_pool();
     machine.ok(&format!(
         "filesystem create tank/home --share {NETWORK} --quota 64M --record-size 1M"
     ));
@@ -105,8 +105,8 @@ fn a_file_system_is_made_shared_renamed_and_destroyed() {
 
 /// Snapshots, schedules and rollbacks cover file systems; datasets that only contain volumes are left out.
 #[test]
-fn snapshots_are_of_file_systems_too() {
-    let machine = machine_with_a_pool();
+fn snapshots_include_file_systems() {
+    let machine = host_with_a_pool();
     machine.ok("filesystem create tank/home");
     machine.ok("volume create tank/group/v --size 8M --sparse --parents");
     machine.ok("snapshot create tank/home@one");
@@ -153,7 +153,7 @@ fn snapshots_are_of_file_systems_too() {
 /// A key of its own, without which no part of it is readable.
 #[test]
 fn an_encrypted_file_system_is_locked_until_its_key_is_loaded() {
-    let machine = machine_with_a_pool();
+    let machine = host_with_a_pool();
     std::fs::write(machine.path("key"), [7; 32]).expect("written");
     let key = machine.path("key");
     machine.ok(&format!(

@@ -3,16 +3,16 @@
 use std::time::{Duration, Instant};
 
 use crate::common::nbd::Nbd;
-use crate::common::{Machine, eventually};
+use crate::common::{TestHost, eventually};
 
 /// A volume that two clients can use.
-fn connect(machine: &Machine) -> Nbd {
+fn connect(machine: &TestHost) -> Nbd {
     Nbd::connect(&machine.nbd_socket(), "v").expect("connected")
 }
 
 #[test]
-fn a_write_waits_for_the_thaw_and_a_snapshot_has_what_was_written_before() {
-    let machine = Machine::with_exported_volume();
+fn write_waits_for_thaw_and_snapshot_has_earlier_writes() {
+    let machine = TestHost::with_exported_volume();
     let _server = machine.serve("");
     let mut client = connect(&machine);
     client.write(0, &[1; 65_536]).expect("written");
@@ -54,7 +54,7 @@ fn a_write_waits_for_the_thaw_and_a_snapshot_has_what_was_written_before() {
 
 #[test]
 fn a_freeze_that_expires_is_an_event_and_the_thaw_fails() {
-    let machine = Machine::with_exported_volume();
+    let machine = TestHost::with_exported_volume();
     let server = machine.serve("");
     let mut client = connect(&machine);
     machine.ok("volume freeze tank/v --for 1s");
@@ -79,7 +79,7 @@ fn a_freeze_that_expires_is_an_event_and_the_thaw_fails() {
 
 #[test]
 fn all_volumes_are_frozen_or_none() {
-    let machine = Machine::with_exported_volume();
+    let machine = TestHost::with_exported_volume();
     machine.ok("volume create tank/w --size 16M --sparse");
     let _server = machine.serve("");
     machine.refused("volume freeze tank/v tank/w", 8, "no client can use tank/w");

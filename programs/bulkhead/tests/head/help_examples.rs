@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::common::Machine;
+use crate::common::TestHost;
 
 const TARGET: &str = "iqn.2026-01.org.example:tank";
 /// Sparse: the examples make large volumes.
@@ -105,7 +105,7 @@ struct Defined {
 
 /// The examples in the definitions, by the words after `bulkhead`.
 fn defined() -> BTreeMap<String, Defined> {
-    let found = Machine::with_disks(&[]).ok("definitions").json();
+    let found = TestHost::with_disks(&[]).ok("definitions").json();
     let examples = found["examples"].as_array().expect("examples").iter();
     let strings = |value: &Value| {
         let all = value.as_array().into_iter().flatten();
@@ -136,8 +136,8 @@ fn defined() -> BTreeMap<String, Defined> {
 const CHANGED: &str = "dev srv state";
 
 /// A pool, volumes, a file system, snapshots, a target, and files with secrets.
-fn world() -> Machine {
-    let machine = Machine::with_disks(&[]);
+fn world() -> TestHost {
+    let machine = TestHost::with_disks(&[]);
     for folder in [
         "dev/disk/by-id",
         "srv/disks",
@@ -171,12 +171,12 @@ fn world() -> Machine {
 }
 
 /// The environment as it was created: paths stay the same, because labels contain them.
-fn put_back(machine: &Machine) {
+fn put_back(machine: &TestHost) {
     let words = format!("rm -rf {CHANGED} run && cp -a --sparse=always pristine/. .");
     shell(machine, &words);
 }
 
-fn shell(machine: &Machine, words: &str) {
+fn shell(machine: &TestHost, words: &str) {
     let mut command = Command::new("sh");
     command
         .args(["-c", words])
@@ -186,7 +186,7 @@ fn shell(machine: &Machine, words: &str) {
 
 /// Adds every example below the command `words`, without the leading `bulkhead`.
 fn examples(words: &str, found: &mut Vec<String>) {
-    let help = Machine::with_disks(&[]).ok(&format!("{words} --help")).out;
+    let help = TestHost::with_disks(&[]).ok(&format!("{words} --help")).out;
     let after = help.split_once("\nExample").map_or("", |(_, after)| after);
     let mut whole = String::new();
     for line in after.lines().skip(1) {
@@ -213,7 +213,7 @@ fn examples(words: &str, found: &mut Vec<String>) {
 }
 
 /// Runs a command line by a shell, with all absolute paths moved into the simulated host.
-fn run_in(machine: &Machine, line: &str) -> (bool, String) {
+fn run_in(machine: &TestHost, line: &str) -> (bool, String) {
     let mut line = line.to_owned();
     for folder in ["dev", "srv", "root", "etc"] {
         let inside = machine.path(folder);
@@ -237,7 +237,7 @@ fn run_in(machine: &Machine, line: &str) -> (bool, String) {
 }
 
 #[test]
-fn every_example_does_what_it_says() {
+fn every_help_example_has_its_stated_effect() {
     let mut all = Vec::new();
     examples("", &mut all);
     all.sort();
@@ -293,8 +293,8 @@ fn every_example_does_what_it_says() {
 
 /// bash completes nouns, verbs, options and their values.
 #[test]
-fn bash_completes_what_the_grammar_has() {
-    let machine = Machine::with_disks(&[]);
+fn bash_completes_all_of_the_grammar() {
+    let machine = TestHost::with_disks(&[]);
     let script = machine.path("completion");
     std::fs::write(&script, machine.ok("completion bash").out).expect("a file");
     for (words, wanted) in [

@@ -4,7 +4,7 @@
 use std::process::{Child, Command, Stdio};
 
 use crate::common::tools::installed;
-use crate::common::{Machine, eventually};
+use crate::common::{TestHost, eventually};
 
 const TARGET: &str = "iqn.2026-01.org.example:tank";
 /// Exit code for an object in use.
@@ -16,7 +16,7 @@ const CLIENT: &str = "iscsi-perf";
 struct Initiator(Child);
 
 impl Initiator {
-    fn log_in(machine: &Machine) -> Self {
+    fn log_in(machine: &TestHost) -> Self {
         let url = format!("iscsi://{}/{TARGET}/0", machine.portal("127.0.0.1:"));
         let mut command = Command::new(CLIENT);
         command.arg(url).stdin(Stdio::null());
@@ -34,15 +34,15 @@ impl Drop for Initiator {
     }
 }
 
-fn has_session(machine: &Machine) -> bool {
+fn has_session(machine: &TestHost) -> bool {
     let status = machine.ok("status tank --json").json();
     let targets = status["targets"].as_array().expect("a list");
     let sessions = |target: &serde_json::Value| target["sessions"].as_array().map_or(0, Vec::len);
     targets.iter().map(sessions).sum::<usize>() > 0
 }
 
-fn machine() -> Machine {
-    let machine = Machine::with_disks(&["a"]);
+fn machine() -> TestHost {
+    let machine = TestHost::with_disks(&["a"]);
     machine.ok("pool create tank a");
     machine.ok("volume create tank/v --size 32M --sparse");
     machine.ok(&format!("target create {TARGET}"));
@@ -51,7 +51,7 @@ fn machine() -> Machine {
 }
 
 #[test]
-fn a_target_with_a_session_is_not_taken_away_without_the_flag() {
+fn target_with_session_is_not_removed_without_flag() {
     if !installed(CLIENT) {
         return;
     }
@@ -68,7 +68,7 @@ fn a_target_with_a_session_is_not_taken_away_without_the_flag() {
         }
     }
     assert!(has_session(&machine), "nothing was ended");
-    let maps = |machine: &Machine| {
+    let maps = |machine: &TestHost| {
         machine
             .ok("status tank --json")
             .out
@@ -85,7 +85,7 @@ fn a_target_with_a_session_is_not_taken_away_without_the_flag() {
 }
 
 #[test]
-fn a_target_that_its_client_has_left_needs_no_flag() {
+fn target_without_session_is_removed_without_flag() {
     if !installed(CLIENT) {
         return;
     }
@@ -128,7 +128,7 @@ fn a_pool_with_a_session_is_not_exported_or_destroyed_without_the_flag() {
 
 /// An agent of any version sends only `export`: the cluster has decided.
 #[test]
-fn what_an_agent_asks_for_is_done_whoever_is_connected() {
+fn export_by_agent_ignores_connected_clients() {
     use std::io::{Read, Write};
     if !installed(CLIENT) {
         return;

@@ -10,8 +10,8 @@ mod realm;
 
 use std::net::SocketAddr;
 
-use crate::common::Machine;
-use client::{Caller, Client, MOUNT, NFS, SERVER, Told, credential};
+use crate::common::TestHost;
+use client::{Caller, Client, MOUNT, NFS, ReplyContent, SERVER, credential};
 use nfs::xdr::{Reader, Writer};
 
 /// `auth_stat` of an unknown context.
@@ -23,7 +23,7 @@ const MNT: u32 = 1;
 /// The service `krb5p`.
 const PRIVACY: u32 = 3;
 
-fn address(machine: &Machine) -> SocketAddr {
+fn address(machine: &TestHost) -> SocketAddr {
     let status = machine.ok("status tank --json").json();
     let listeners = &status["server"]["listeners"]["nfs"];
     let address = listeners[0].as_str().and_then(|text| text.parse().ok());
@@ -31,11 +31,11 @@ fn address(machine: &Machine) -> SocketAddr {
 }
 
 #[test]
-fn a_client_goes_on_after_a_kill_and_a_keytab_of_others_is_told() {
+fn client_resumes_after_kill_and_foreign_keytab_is_reported() {
     realm::within(
-        "a_client_goes_on_after_a_kill_and_a_keytab_of_others_is_told",
+        "client_resumes_after_kill_and_foreign_keytab_is_reported",
         |realm| {
-            let machine = Machine::with_disks(&["a", "b"]);
+            let machine = TestHost::with_disks(&["a", "b"]);
             machine.ok("pool create tank mirror a b");
             let share = "rw=127.0.0.0/8,insecure,sec=krb5p";
             machine.ok(&format!(
@@ -71,7 +71,7 @@ fn a_client_goes_on_after_a_kill_and_a_keytab_of_others_is_told() {
             let before = std::mem::replace(&mut client.caller, Caller::Nobody);
             let mut client = Client::connect(address(&machine), before);
             let looked = client.call((NFS, 3, LOOKUP), name.bytes());
-            assert_eq!(looked, Told::Denied(NO_CONTEXT));
+            assert_eq!(looked, ReplyContent::Denied(NO_CONTEXT));
             let begun = client.begin(&credential("daemon"), SERVER, PRIVACY);
             begun.expect("let in");
             let looked = client.call((NFS, 3, LOOKUP), name.bytes()).results();

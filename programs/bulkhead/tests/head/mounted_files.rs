@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::common::Machine;
+use crate::common::TestHost;
 use crate::common::tools::try_run;
 use rustix::fs::{FallocateFlags, RenameFlags, XattrFlags};
 use rustix::io::Errno;
@@ -19,14 +19,14 @@ const STAFF: u32 = 4712;
 
 /// A host with file system `tank/home`; `None` where nothing can be mounted.
 #[allow(clippy::print_stderr, reason = "shown by the test runner")]
-fn machine() -> Option<Machine> {
+fn machine() -> Option<TestHost> {
     let device = fs::File::options().read(true).write(true).open("/dev/fuse");
     let may = rustix::process::geteuid().is_root() && device.is_ok();
     if !may {
         eprintln!("skipped: no /dev/fuse here, or this is not root");
         return None;
     }
-    let machine = Machine::with_disks(&["a", "b"]);
+    let machine = TestHost::with_disks(&["a", "b"]);
     machine.ok("pool create tank mirror a b");
     machine.ok("filesystem create tank/home");
     fs::create_dir(machine.path("mnt")).expect("a directory");
@@ -43,11 +43,11 @@ struct Mounted {
 }
 
 impl Mounted {
-    fn begin(machine: &Machine, words: &str) -> Self {
+    fn begin(machine: &TestHost, words: &str) -> Self {
         Self::begin_with(machine, words, Stdio::null())
     }
 
-    fn begin_with(machine: &Machine, words: &str, input: impl Into<Stdio>) -> Self {
+    fn begin_with(machine: &TestHost, words: &str, input: impl Into<Stdio>) -> Self {
         let errors = fs::File::create(machine.path("errors")).expect("a file");
         let mut child = machine
             .command(&format!("filesystem mount {words}"))
@@ -137,7 +137,7 @@ fn errno(error: &std::io::Error) -> Option<Errno> {
 }
 
 #[test]
-fn programs_use_the_files_of_a_mounted_file_system() {
+fn processes_use_files_of_mounted_file_system() {
     let Some(machine) = machine() else { return };
     let mounted = Mounted::begin(&machine, "tank/home mnt");
     let path = |name: &str| mounted.path(name);
@@ -228,7 +228,7 @@ fn programs_use_the_files_of_a_mounted_file_system() {
 }
 
 #[test]
-fn others_than_root_may_what_the_files_permit() {
+fn unprivileged_users_have_access_by_file_mode() {
     let Some(machine) = machine() else { return };
     let mounted = Mounted::begin(&machine, "tank/home mnt");
     let at = mounted.path("");
@@ -286,7 +286,7 @@ fn others_than_root_may_what_the_files_permit() {
 }
 
 #[test]
-fn what_was_made_durable_is_there_after_a_kill() {
+fn synced_data_survives_kill() {
     let Some(machine) = machine() else { return };
     let mounted = Mounted::begin(&machine, "tank/home mnt");
     let at = mounted.at.clone();
@@ -338,7 +338,7 @@ fn what_was_made_durable_is_there_after_a_kill() {
 }
 
 #[test]
-fn snapshots_and_what_is_mounted_for_reading_are_not_changed() {
+fn snapshots_and_read_only_mounts_are_not_changed() {
     let Some(machine) = machine() else { return };
     let mounted = Mounted::begin(&machine, "tank/home mnt");
     fs::write(mounted.path("file"), "before").expect("written");
@@ -368,7 +368,7 @@ fn snapshots_and_what_is_mounted_for_reading_are_not_changed() {
 }
 
 #[test]
-fn what_is_in_use_is_unmounted_when_it_is_closed_and_the_second_signal_does_not_wait() {
+fn busy_mount_ends_on_close_or_second_signal() {
     let Some(machine) = machine() else { return };
     let says = |what: &str| {
         let errors = machine.path("errors");
@@ -430,7 +430,7 @@ fn an_encrypted_file_system_is_mounted_with_its_key() {
 }
 
 #[test]
-fn what_cannot_be_mounted_is_refused_with_what_to_do() {
+fn unmountable_datasets_are_refused_with_advice() {
     let Some(machine) = machine() else { return };
     machine.ok("volume create tank/v --size 8M --sparse");
     fs::create_dir(machine.path("full")).expect("made");

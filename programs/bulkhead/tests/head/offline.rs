@@ -1,11 +1,11 @@
 //! The command line without a server: it opens the pool itself. Its refusals, with their exit codes
 //! and sentences.
 
-use crate::common::Machine;
+use crate::common::TestHost;
 
 #[test]
-fn a_pool_is_made_filled_listed_and_destroyed() {
-    let machine = Machine::with_disks(&["a", "b"]);
+fn pool_is_created_filled_listed_and_destroyed() {
+    let machine = TestHost::with_disks(&["a", "b"]);
     machine.ok("pool create tank mirror a b");
     machine.ok("volume create tank/v --size 16M --block-size 8K --sparse --compression zstd-3");
     machine.ok("volume create tank/deep/er/w --size 16M --sparse --parents");
@@ -27,7 +27,7 @@ fn a_pool_is_made_filled_listed_and_destroyed() {
 
 #[test]
 fn commands_may_be_repeated() {
-    let machine = Machine::with_disks(&["a"]);
+    let machine = TestHost::with_disks(&["a"]);
     const TARGET: &str = "iqn.2026-01.org.example:tank";
     machine.ok("pool create tank a");
     for changed in [true, false] {
@@ -49,8 +49,8 @@ fn commands_may_be_repeated() {
 }
 
 #[test]
-fn bad_input_is_refused_with_a_sentence_and_a_stable_code() {
-    let machine = Machine::with_disks(&["a", "b", "c"]);
+fn invalid_input_is_refused_with_stable_exit_code() {
+    let machine = TestHost::with_disks(&["a", "b", "c"]);
     machine.add_disk("small", 1 << 20);
     machine.ok("pool create tank a");
     machine.ok("volume create tank/v --size 16M --sparse");
@@ -108,7 +108,7 @@ fn bad_input_is_refused_with_a_sentence_and_a_stable_code() {
 fn a_secret_is_read_from_a_file_and_never_shown() {
     const TARGET: &str = "iqn.2026-01.org.example:tank";
     const SECRET: &str = "hush-hush-hush";
-    let machine = Machine::with_disks(&["a"]);
+    let machine = TestHost::with_disks(&["a"]);
     machine.ok("pool create tank a");
     machine.ok(&format!("target create {TARGET}"));
     std::fs::write(machine.path("secret"), format!("{SECRET}\n")).expect("written");
@@ -139,8 +139,8 @@ fn a_secret_is_read_from_a_file_and_never_shown() {
 }
 
 #[test]
-fn identities_outlive_renames_and_are_not_inherited_by_clones() {
-    let machine = Machine::with_disks(&["a"]);
+fn identities_survive_renames_and_are_not_cloned() {
+    let machine = TestHost::with_disks(&["a"]);
     machine.ok("pool create tank a");
     machine.ok("volume create tank/v --size 16M --sparse");
     let naa = |volume: &str| {
@@ -175,8 +175,8 @@ fn identities_outlive_renames_and_are_not_inherited_by_clones() {
 }
 
 #[test]
-fn a_scrub_is_waited_for() {
-    let machine = Machine::with_disks(&["a", "b"]);
+fn scrub_command_waits_for_completion() {
+    let machine = TestHost::with_disks(&["a", "b"]);
     machine.ok("pool create tank mirror a b");
     machine.ok("pool scrub tank --wait");
     let status = machine.ok("pool status tank --json").json();
@@ -184,8 +184,8 @@ fn a_scrub_is_waited_for() {
 }
 
 #[test]
-fn properties_that_nobody_set_have_their_defaults() {
-    let machine = Machine::with_disks(&["a"]);
+fn unset_properties_have_defaults() {
+    let machine = TestHost::with_disks(&["a"]);
     machine.ok("pool create tank a");
     machine.ok("volume create tank/v --size 16M --sparse");
     let of_volume = || {
@@ -215,8 +215,8 @@ fn properties_that_nobody_set_have_their_defaults() {
 }
 
 #[test]
-fn a_group_that_survives_less_is_refused_without_a_word_for_it() {
-    let machine = Machine::with_disks(&["a", "b", "c", "d", "e"]);
+fn less_redundant_group_needs_confirmation() {
+    let machine = TestHost::with_disks(&["a", "b", "c", "d", "e"]);
     machine.ok("pool create tank mirror a b");
     machine.refused("pool add tank c", 6, "--mismatched");
     machine.refused("pool add tank raidz1 c d", 6, "a mirror of 2");
@@ -234,8 +234,8 @@ fn a_group_that_survives_less_is_refused_without_a_word_for_it() {
 
 /// Names by path have colons; only the cached paths locate the disks.
 #[test]
-fn disks_elsewhere_are_found_again_after_they_took_the_place_of_others() {
-    let machine = Machine::with_disks(&["a", "b"]);
+fn attached_disks_outside_search_path_are_found_again() {
+    let machine = TestHost::with_disks(&["a", "b"]);
     std::fs::create_dir(machine.path("else:where")).expect("made");
     machine.add_disk("else:where/c:1", 128 << 20);
     machine.add_disk("else:where/d:1", 128 << 20);
@@ -260,8 +260,8 @@ fn disks_elsewhere_are_found_again_after_they_took_the_place_of_others() {
 
 /// Scripts read one document, whatever the failure.
 #[test]
-fn words_that_are_no_command_are_a_failure_in_json_too() {
-    let machine = Machine::with_disks(&["a"]);
+fn unknown_command_is_a_json_failure() {
+    let machine = TestHost::with_disks(&["a"]);
     for words in [
         "--json volume create tank/v --size foo",
         "pool create --json",
@@ -291,7 +291,7 @@ fn words_that_are_no_command_are_a_failure_in_json_too() {
 
 #[test]
 fn a_volume_that_is_no_clone_is_independent_already() {
-    let machine = Machine::with_disks(&["a"]);
+    let machine = TestHost::with_disks(&["a"]);
     machine.ok("pool create tank a");
     machine.ok("volume create tank/v --size 16M --sparse");
     let said = machine.ok("volume promote tank/v --json").json();
@@ -307,7 +307,7 @@ fn a_volume_that_is_no_clone_is_independent_already() {
 /// Properties that only file systems have are refused for a volume; limits of space hold.
 #[test]
 fn properties_of_file_systems_are_refused_for_a_volume() {
-    let machine = Machine::with_disks(&["a"]);
+    let machine = TestHost::with_disks(&["a"]);
     machine.ok("pool create tank a");
     machine.ok("volume create tank/v --size 16M --sparse");
     for property in [
@@ -327,8 +327,8 @@ fn properties_of_file_systems_are_refused_for_a_volume() {
 
 /// The sets of features that zpool(8) has names for.
 #[test]
-fn a_pool_is_made_for_older_systems() {
-    let machine = Machine::with_disks(&["a", "b"]);
+fn pool_is_created_with_compatibility_feature_sets() {
+    let machine = TestHost::with_disks(&["a", "b"]);
     let set = machine.path("old");
     std::fs::write(&set, "async_destroy\nlz4_compress\nextensible_dataset\n").expect("written");
     let set = set.display();
@@ -345,8 +345,8 @@ fn a_pool_is_made_for_older_systems() {
 }
 
 #[test]
-fn a_snapshot_gets_another_name_and_its_clone_goes_on() {
-    let machine = Machine::with_disks(&["a"]);
+fn snapshot_is_renamed_while_its_clone_is_used() {
+    let machine = TestHost::with_disks(&["a"]);
     machine.ok("pool create tank a");
     machine.ok("volume create tank/v --size 16M --sparse");
     machine.ok("snapshot create tank/v@monday");
@@ -377,9 +377,9 @@ fn a_snapshot_gets_another_name_and_its_clone_goes_on() {
 }
 
 #[test]
-fn who_has_to_prove_a_secret_is_shown_without_it() {
+fn chap_users_are_listed_without_secrets() {
     const TARGET: &str = "iqn.2026-01.org.example:tank";
-    let machine = Machine::with_disks(&["a"]);
+    let machine = TestHost::with_disks(&["a"]);
     machine.ok("pool create tank a");
     machine.ok(&format!("target create {TARGET}"));
     let show = format!("target chap show {TARGET}");

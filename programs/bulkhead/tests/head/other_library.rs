@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::Machine;
+use crate::common::TestHost;
 
 /// Simulates a library of the other kind. None of its code runs.
 fn other_library(folder: &Path, has_checks: bool) -> PathBuf {
@@ -33,8 +33,8 @@ fn said(mut command: Command) -> (bool, String) {
 }
 
 #[test]
-fn a_library_of_the_other_kind_is_told_and_not_started() {
-    let machine = Machine::with_disks(&["a"]);
+fn library_of_other_kind_is_reported_and_not_started() {
+    let machine = TestHost::with_disks(&["a"]);
     let (_, version) = said(machine.command("--version"));
     let ours_has_checks = version.contains("with debugging checks");
     let kinds = ["without debugging checks", "with debugging checks"];
@@ -68,8 +68,8 @@ fn a_library_of_the_other_kind_is_told_and_not_started() {
 }
 
 #[test]
-fn a_server_says_which_library_it_has_loaded() {
-    let machine = Machine::with_disks(&["a"]);
+fn server_reports_its_loaded_library() {
+    let machine = TestHost::with_disks(&["a"]);
     machine.ok("pool create tank a");
     let _server = machine.serve("");
     let (_, version) = said(machine.command("--version"));

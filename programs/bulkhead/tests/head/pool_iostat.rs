@@ -5,14 +5,14 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::common::nbd::Nbd;
-use crate::common::{Machine, eventually};
+use crate::common::{TestHost, eventually};
 use serde_json::Value;
 
 const MIB: u64 = 1 << 20;
 
 /// A mirror of `a` and `b` with the volume `tank/v`, which is the NBD export `v`.
-fn machine() -> Machine {
-    let machine = Machine::with_disks(&[]);
+fn machine() -> TestHost {
+    let machine = TestHost::with_disks(&[]);
     machine.add_disk("a", 512 * MIB);
     machine.add_disk("b", 512 * MIB);
     machine.ok("pool create tank mirror a b");
@@ -21,7 +21,7 @@ fn machine() -> Machine {
     machine
 }
 
-fn counters(machine: &Machine) -> Value {
+fn counters(machine: &TestHost) -> Value {
     machine.ok("pool iostat tank --json").json()
 }
 
@@ -47,7 +47,7 @@ fn noise(seed: u64) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_written_to_a_mirror_is_counted_at_both_legs() {
+fn mirror_writes_are_counted_on_both_legs() {
     const WRITTEN_MIB: u64 = 64;
     let machine = machine();
     let _server = machine.serve("");
@@ -90,7 +90,7 @@ fn what_is_written_to_a_mirror_is_counted_at_both_legs() {
 }
 
 #[test]
-fn it_is_shown_as_often_as_asked_with_a_server_and_without() {
+fn iostat_prints_requested_number_of_samples() {
     let machine = machine();
     let unserved = machine.ok("pool iostat tank").out;
     assert!(
@@ -133,7 +133,7 @@ fn it_is_shown_as_often_as_asked_with_a_server_and_without() {
 }
 
 /// Runs the command, and returns its output lines.
-fn watch(machine: &Machine, words: &str) -> (Child, std::io::Lines<BufReader<ChildStdout>>) {
+fn watch(machine: &TestHost, words: &str) -> (Child, std::io::Lines<BufReader<ChildStdout>>) {
     let mut child = machine
         .command(words)
         .stdout(Stdio::piped())
@@ -149,7 +149,7 @@ fn wait_for(part: &str, lines: &mut std::io::Lines<BufReader<ChildStdout>>) {
 }
 
 #[test]
-fn an_interrupt_is_its_usual_end_and_another_server_is_counted_anew() {
+fn iostat_ends_on_interrupt_and_resets_on_new_server() {
     let machine = machine();
     let server = machine.serve("");
     let (mut child, mut lines) = watch(&machine, "pool iostat tank --interval 1");
@@ -166,14 +166,14 @@ fn an_interrupt_is_its_usual_end_and_another_server_is_counted_anew() {
 }
 
 #[test]
-fn a_suspended_pool_is_counted_all_the_same() {
-    let machine = Machine::with_exported_volume();
+fn suspended_pool_is_included_in_iostat() {
+    let machine = TestHost::with_exported_volume();
     let faults = machine.path("faults");
     std::fs::write(&faults, "").expect("written");
     let _server = machine.serve(&format!("--leg-faults {}", faults.display()));
     let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
     let before = written(&counters(&machine));
-    machine.take_disks_away(&faults);
+    machine.remove_disks(&faults);
     let writer =
         std::thread::spawn(move || client.write(0, &[1; 65_536]).and_then(|()| client.flush()));
     eventually("the pool is suspended", || {
@@ -196,8 +196,8 @@ fn a_suspended_pool_is_counted_all_the_same() {
 }
 
 #[test]
-fn without_a_name_all_pools_are_shown() {
-    let machine = Machine::with_disks(&["a", "b"]);
+fn iostat_without_name_shows_all_pools() {
+    let machine = TestHost::with_disks(&["a", "b"]);
     machine.ok("pool create tank a");
     machine.ok("pool create attic b");
     let _server = machine.serve("");

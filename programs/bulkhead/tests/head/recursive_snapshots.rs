@@ -2,15 +2,15 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::common::Machine;
+use crate::common::TestHost;
 use crate::common::nbd::Nbd;
 
 const BLOCK: usize = 4096;
 const VOLUMES: [&str; 3] = ["a", "b", "c"];
 
 /// `tank/db` with the volumes `a`, `b`, `c`, and `tank/other` next to it.
-fn machine() -> Machine {
-    let machine = Machine::with_disks(&["a", "b"]);
+fn machine() -> TestHost {
+    let machine = TestHost::with_disks(&["a", "b"]);
     machine.ok("pool create tank mirror a b");
     for name in VOLUMES {
         machine.ok(&format!(
@@ -22,7 +22,7 @@ fn machine() -> Machine {
 }
 
 /// The names of all snapshots.
-fn snapshots(machine: &Machine) -> Vec<String> {
+fn snapshots(machine: &TestHost) -> Vec<String> {
     let list = machine.ok("snapshot list tank --json").json();
     let names = list.as_array().expect("a list").iter();
     names
@@ -30,7 +30,7 @@ fn snapshots(machine: &Machine) -> Vec<String> {
         .collect()
 }
 
-fn connect(machine: &Machine, name: &str) -> Nbd {
+fn connect(machine: &TestHost, name: &str) -> Nbd {
     Nbd::connect(&machine.nbd_socket(), name).expect("connected")
 }
 
@@ -47,8 +47,8 @@ fn count_up(mut volumes: [Nbd; 3], stop: &AtomicBool) {
 }
 
 #[test]
-fn a_tree_under_load_is_kept_as_of_one_moment() {
-    const MOMENTS: usize = 4;
+fn recursive_snapshot_under_load_is_atomic() {
+    const SNAPSHOTS: usize = 4;
     let machine = machine();
     for name in VOLUMES {
         machine.ok(&format!("nbd export tank/db/{name} --name {name}"));
@@ -58,7 +58,7 @@ fn a_tree_under_load_is_kept_as_of_one_moment() {
     let volumes = VOLUMES.map(|name| connect(&machine, name));
     std::thread::scope(|scope| {
         scope.spawn(|| count_up(volumes, &stop));
-        for moment in 0..MOMENTS {
+        for moment in 0..SNAPSHOTS {
             let done = machine.ok(&format!(
                 "snapshot create --recursive tank/db@m{moment} --json"
             ));
@@ -68,7 +68,7 @@ fn a_tree_under_load_is_kept_as_of_one_moment() {
         }
         stop.store(true, Ordering::Release);
     });
-    for moment in 0..MOMENTS {
+    for moment in 0..SNAPSHOTS {
         let numbers = VOLUMES.map(|name| {
             let copy = format!("{name}{moment}");
             machine.ok(&format!(
@@ -87,7 +87,7 @@ fn a_tree_under_load_is_kept_as_of_one_moment() {
 }
 
 #[test]
-fn what_is_refused_makes_nothing() {
+fn refused_recursive_snapshot_creates_nothing() {
     let machine = machine();
     machine.ok("volume create tank/empty/x --size 16M --sparse --parents");
     machine.ok("volume destroy tank/empty/x --yes-destroy-data");
@@ -132,7 +132,7 @@ fn what_is_refused_makes_nothing() {
 }
 
 #[test]
-fn locked_volumes_are_kept_and_what_is_not_ours_is_left_out() {
+fn recursive_snapshot_covers_locked_but_not_foreign_datasets() {
     let machine = machine();
     std::fs::write(machine.path("key"), [7; 32]).expect("a key");
     let location = format!("file://{}", machine.path("key").display());

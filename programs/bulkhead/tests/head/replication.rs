@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::common::Machine;
+use crate::common::TestHost;
 use crate::common::heads::{Head, MIB, fill, noise};
 
 /// Longest wait for a run that is due.
@@ -110,7 +110,7 @@ impl Pair {
 }
 
 #[test]
-fn a_volume_is_replicated_until_it_is_not_accepted_any_more() {
+fn volume_is_replicated_until_acceptance_is_revoked() {
     let pair = Pair::new();
     let near = &pair.near.machine;
     let mut client = pair.near.client();
@@ -118,7 +118,7 @@ fn a_volume_is_replicated_until_it_is_not_accepted_any_more() {
     client.flush().expect("flushed");
     pair.set("--into tank/from/v --keep 2");
 
-    strangers_get_nothing(&pair);
+    assert_unknown_clients_are_refused(&pair);
     near.refused("replicate run tank/v", 7, "talk to");
     assert!(
         pair.snapshots(&pair.near, "tank/v").is_empty(),
@@ -193,7 +193,7 @@ fn a_volume_is_replicated_until_it_is_not_accepted_any_more() {
 }
 
 /// Peers without an accepted key: noise, silence, and a pool with another fingerprint.
-fn strangers_get_nothing(pair: &Pair) {
+fn assert_unknown_clients_are_refused(pair: &Pair) {
     let connect = || TcpStream::connect(&pair.address).expect("connected");
     let silent = connect();
     let mut noisy = connect();
@@ -216,7 +216,7 @@ fn strangers_get_nothing(pair: &Pair) {
 }
 
 #[test]
-fn either_side_may_be_killed_at_any_moment() {
+fn replication_survives_kill_of_either_side() {
     let mut pair = Pair::new();
     pair.set("--into tank/copy --keep 1");
     pair.accept("tank/copy");
@@ -241,7 +241,7 @@ fn either_side_may_be_killed_at_any_moment() {
 
 /// An intruder at the source requests to keep one snapshot, and sends so many that the good ones would be pruned.
 #[test]
-fn the_source_does_not_rule_what_the_backup_keeps() {
+fn source_does_not_control_backup_retention() {
     let pair = Pair::new();
     pair.set("--into tank/copy --keep 1");
     pair.accept_keeping("tank/copy", "--keep 3 --keep-days 2");
@@ -263,7 +263,7 @@ fn the_source_does_not_rule_what_the_backup_keeps() {
 }
 
 #[test]
-fn connections_that_say_nothing_do_not_hold_up_replication() {
+fn silent_connections_do_not_block_replication() {
     let pair = Pair::new();
     pair.set("--into tank/copy");
     pair.accept("tank/copy");
@@ -278,7 +278,7 @@ fn connections_that_say_nothing_do_not_hold_up_replication() {
 }
 
 /// Forwards this number of bytes, and then stalls.
-fn stalling_way(to: String, most: usize) -> (String, Arc<AtomicBool>) {
+fn stalling_link(to: String, most: usize) -> (String, Arc<AtomicBool>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
     let address = listener.local_addr().expect("an address").to_string();
     let stalled = Arc::new(AtomicBool::new(false));
@@ -306,13 +306,13 @@ fn stalling_way(to: String, most: usize) -> (String, Arc<AtomicBool>) {
 
 /// Its silence alone would time out after a minute.
 #[test]
-fn a_stream_ends_at_once_when_its_pool_is_revoked() {
-    const AT_ONCE: Duration = Duration::from_secs(30);
+fn revoked_replication_stream_ends_at_once() {
+    const CONCURRENT_SNAPSHOTS: Duration = Duration::from_secs(30);
     let pair = Pair::new();
     let mut client = pair.near.client();
     client.write(0, &noise(5, 8 * MIB)).expect("written");
     client.flush().expect("flushed");
-    let (way, stalled) = stalling_way(pair.address.clone(), 2 * MIB);
+    let (way, stalled) = stalling_link(pair.address.clone(), 2 * MIB);
     let print = &pair.far_print;
     pair.near.machine.ok(&format!(
         "replicate set tank/v --to {way} --peer {print} --into tank/copy"
@@ -326,12 +326,16 @@ fn a_stream_ends_at_once_when_its_pool_is_revoked() {
     pair.far.machine.ok(&format!("replicate revoke {print}"));
     let revoked = Instant::now();
     assert!(!run.wait().expect("it ends").success());
-    assert!(revoked.elapsed() < AT_ONCE, "{:?}", revoked.elapsed());
+    assert!(
+        revoked.elapsed() < CONCURRENT_SNAPSHOTS,
+        "{:?}",
+        revoked.elapsed()
+    );
 }
 
 /// Both heads of each appliance, in turn: the schedule continues on the head with the pool.
 #[test]
-fn replication_goes_on_after_a_takeover_of_either_side() {
+fn replication_continues_after_takeover_of_either_side() {
     let mut pair = Pair::new();
     pair.set("--into tank/copy --keep 2 --every 10s");
     pair.accept("tank/copy");
@@ -369,7 +373,7 @@ const TARGET: &str = "iqn.2026-01.org.example:tank";
 /// The near site is lost: the copy replaces the original disk, in one step that is atomic under a
 /// kill, and accepts no data from the original any more.
 #[test]
-fn a_copy_takes_the_place_of_its_lost_original() {
+fn copy_is_promoted_for_lost_original() {
     let pair = Pair::new();
     let (near, far) = (&pair.near.machine, &pair.far.machine);
     for words in [
@@ -386,7 +390,7 @@ fn a_copy_takes_the_place_of_its_lost_original() {
     pair.set("--into tank/from/v");
     pair.accept("tank/from");
     near.ok("replicate run tank/v");
-    let shown = |head: &crate::common::Machine, volume: &str| {
+    let shown = |head: &crate::common::TestHost, volume: &str| {
         head.ok(&format!("volume show {volume} --json")).json()
     };
     let original = shown(near, "tank/v");
@@ -451,8 +455,8 @@ fn a_copy_takes_the_place_of_its_lost_original() {
 
 /// Both pools are on one host, and the original is not lost at all.
 #[test]
-fn a_copy_does_not_take_the_place_of_an_original_that_this_machine_serves() {
-    let machine = Machine::with_disks(&["a", "b"]);
+fn copy_is_not_promoted_while_host_serves_original() {
+    let machine = TestHost::with_disks(&["a", "b"]);
     for words in [
         "pool create tank a",
         "pool create vault b",
@@ -502,7 +506,7 @@ fn a_copy_does_not_take_the_place_of_an_original_that_this_machine_serves() {
 
 /// A shared file system is replicated with its children. The copies are not shared until they are promoted.
 #[test]
-fn file_systems_are_replicated_and_their_copies_are_shared_when_they_are_promoted() {
+fn replicated_file_systems_are_shared_after_promotion() {
     const SHARE: &str = "rw=127.0.0.0/8,insecure";
     let pair = Pair::new();
     let (near, far) = (&pair.near.machine, &pair.far.machine);

@@ -7,14 +7,14 @@ use std::process::{Child, Stdio};
 
 use crate::common::nbd::Nbd;
 use crate::common::tools::{installed, run, try_run};
-use crate::common::{Machine, eventually};
+use crate::common::{TestHost, eventually};
 
 const TARGET: &str = "iqn.2026-01.org.example:tank";
 
 /// A host with volume `tank/v` as the NBD export `v` and unit 0 of [`TARGET`], with 1s in a
 /// snapshot `old`, and 2s since.
-fn machine() -> Machine {
-    let machine = Machine::with_exported_volume();
+fn machine() -> TestHost {
+    let machine = TestHost::with_exported_volume();
     machine.ok(&format!("target create {TARGET}"));
     machine.ok(&format!("target map {TARGET} tank/v"));
     let server = machine.serve("");
@@ -30,7 +30,7 @@ fn machine() -> Machine {
 
 /// Returns all values that must be the same before and after: the output of `volume show` and `pool
 /// get` except space, and the properties of the root.
-fn identities(machine: &Machine) -> serde_json::Value {
+fn identities(machine: &TestHost) -> serde_json::Value {
     let mut volume = machine.ok("volume show tank/v --json").json();
     let list = machine.ok("volume list tank --json").json();
     let names: Vec<_> = list
@@ -71,7 +71,7 @@ fn identities(machine: &Machine) -> serde_json::Value {
 }
 
 /// The labels of both disks, as zdb reads them, without the transaction group.
-fn labels(machine: &Machine) -> Vec<String> {
+fn labels(machine: &TestHost) -> Vec<String> {
     if !installed("zdb") {
         return Vec::new();
     }
@@ -98,7 +98,7 @@ struct Rescue {
 }
 
 impl Rescue {
-    fn begin(machine: &Machine, words: &str) -> Self {
+    fn begin(machine: &TestHost, words: &str) -> Self {
         use std::io::BufRead;
         let mut child = machine
             .command(&format!("volume rescue {words} --json"))
@@ -151,7 +151,7 @@ impl Rescue {
 }
 
 #[test]
-fn a_volume_is_rescued_alone_and_goes_back_as_it_was() {
+fn rescued_volume_is_exclusive_and_restored_afterwards() {
     let machine = machine();
     let _server = machine.serve("");
     let before = identities(&machine);
@@ -205,7 +205,7 @@ fn a_volume_is_rescued_alone_and_goes_back_as_it_was() {
 }
 
 #[test]
-fn a_snapshot_is_read_and_a_clone_of_it_written_and_thrown_away() {
+fn rescue_of_snapshot_discards_its_writable_clone() {
     let machine = machine();
     let _server = machine.serve("");
     let before = identities(&machine);
@@ -246,7 +246,7 @@ fn a_snapshot_is_read_and_a_clone_of_it_written_and_thrown_away() {
 /// A stop is delayed until then: no client receives an error for a volume with a rescue that was
 /// just ending.
 #[test]
-fn a_rescue_that_ends_while_its_server_stops_has_ended_well() {
+fn rescue_ending_during_server_stop_succeeds() {
     let machine = machine();
     let server = machine.serve("");
     machine.ok("nbd unexport tank/v");
@@ -275,7 +275,7 @@ fn a_rescue_that_ends_while_its_server_stops_has_ended_well() {
 }
 
 #[test]
-fn a_killed_command_line_or_server_leaves_nothing() {
+fn killed_rescue_or_server_leaves_no_state() {
     let machine = machine();
     let server = machine.serve("");
     let before = identities(&machine);
@@ -316,7 +316,7 @@ fn a_killed_command_line_or_server_leaves_nothing() {
 }
 
 #[test]
-fn without_a_server_the_pool_is_opened_for_the_rescue_and_exported_again() {
+fn rescue_without_server_opens_and_exports_pool() {
     let machine = machine();
     let before = identities(&machine);
     machine.refused("volume rescue tank/none", 3, "no volume tank/none");

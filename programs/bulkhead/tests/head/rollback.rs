@@ -1,12 +1,12 @@
 //! Volumes that are rolled back to a snapshot: while clients are connected, without a server, and
 //! the refusals. `proof.rollback` tests it under load and with kills.
 
-use crate::common::Machine;
+use crate::common::TestHost;
 use crate::common::nbd::Nbd;
 
 /// A host with a volume of 1s in a snapshot `old`, and 2s since.
-fn machine_with_a_past() -> Machine {
-    let machine = Machine::with_exported_volume();
+fn host_with_snapshots() -> TestHost {
+    let machine = TestHost::with_exported_volume();
     let server = machine.serve("");
     let mut client = connect(&machine);
     client.write(0, &[1; 65_536]).expect("written");
@@ -17,13 +17,13 @@ fn machine_with_a_past() -> Machine {
     machine
 }
 
-fn connect(machine: &Machine) -> Nbd {
+fn connect(machine: &TestHost) -> Nbd {
     Nbd::connect(&machine.nbd_socket(), "v").expect("connected")
 }
 
 #[test]
-fn a_connected_client_reads_the_old_contents_and_goes_on() {
-    let machine = machine_with_a_past();
+fn connected_client_continues_after_rollback() {
+    let machine = host_with_snapshots();
     let _server = machine.serve("");
     let mut client = connect(&machine);
     client.write(8192, &[3; 4096]).expect("written");
@@ -48,8 +48,8 @@ fn a_connected_client_reads_the_old_contents_and_goes_on() {
 }
 
 #[test]
-fn a_volume_without_a_server_is_rolled_back_also_after_a_crash() {
-    let machine = machine_with_a_past();
+fn rollback_without_server_works_also_after_crash() {
+    let machine = host_with_snapshots();
     let server = machine.serve("");
     let mut client = connect(&machine);
     client.write(16_384, &[5; 4096]).expect("written");
@@ -63,8 +63,8 @@ fn a_volume_without_a_server_is_rolled_back_also_after_a_crash() {
 }
 
 #[test]
-fn newer_snapshots_and_their_clones_are_named_and_nothing_is_touched() {
-    let machine = machine_with_a_past();
+fn rollback_lists_newer_snapshots_and_changes_nothing() {
+    let machine = host_with_snapshots();
     let _server = machine.serve("");
     machine.ok("snapshot create tank/v@new1");
     machine.ok("snapshot create tank/v@new2");
@@ -103,8 +103,8 @@ fn newer_snapshots_and_their_clones_are_named_and_nothing_is_touched() {
 }
 
 #[test]
-fn a_size_that_changes_back_closes_connections_and_identity_and_exports_stay() {
-    let machine = machine_with_a_past();
+fn rollback_of_size_closes_connections_and_keeps_identity() {
+    let machine = host_with_snapshots();
     let _server = machine.serve("");
     let show = |what: &str| machine.ok("volume show tank/v --json").json()[what].clone();
     let (identity, exports) = (show("identity"), show("exports"));
@@ -122,8 +122,8 @@ fn a_size_that_changes_back_closes_connections_and_identity_and_exports_stay() {
 }
 
 #[test]
-fn clones_are_made_promoted_and_their_origins_destroyed_under_clients() {
-    let machine = machine_with_a_past();
+fn clones_are_promoted_and_origins_destroyed_under_clients() {
+    let machine = host_with_snapshots();
     let _server = machine.serve("");
     let mut client = connect(&machine);
     machine.ok("snapshot clone tank/v@old tank/copy");

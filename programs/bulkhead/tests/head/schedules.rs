@@ -1,10 +1,10 @@
 //! Snapshots on a schedule, taken by a server with a client on the volumes, with kills in between.
 
 use crate::common::nbd::Nbd;
-use crate::common::{Machine, eventually};
+use crate::common::{TestHost, eventually};
 use serde_json::Value;
 
-fn snapshots(machine: &Machine, of: &str) -> Vec<String> {
+fn snapshots(machine: &TestHost, of: &str) -> Vec<String> {
     let list = machine.ok(&format!("snapshot list {of} --json")).json();
     let list = list.as_array().expect("a list").clone();
     let name = |one: &Value| one["name"].as_str().expect("a name").to_owned();
@@ -12,14 +12,14 @@ fn snapshots(machine: &Machine, of: &str) -> Vec<String> {
 }
 
 /// Returns those of a schedule, oldest first: their names sort by time.
-fn scheduled(machine: &Machine, of: &str) -> Vec<String> {
+fn scheduled(machine: &TestHost, of: &str) -> Vec<String> {
     let mut found = snapshots(machine, of);
     found.retain(|name| name.contains("@auto-"));
     found.sort();
     found
 }
 
-fn has_event(machine: &Machine, part: &str) -> bool {
+fn has_event(machine: &TestHost, part: &str) -> bool {
     let events = machine.ok("pool events tank --json").json();
     let events = events.as_array().expect("a list").clone();
     let says = |event: &Value| event["message"].as_str().is_some_and(|m| m.contains(part));
@@ -27,7 +27,7 @@ fn has_event(machine: &Machine, part: &str) -> bool {
 }
 
 /// Sets a schedule; its rule contains blanks.
-fn set(machine: &Machine, of: &str, rule: &str) {
+fn set(machine: &TestHost, of: &str, rule: &str) {
     let mut command = machine.command("snapshot schedule set");
     let output = command
         .arg(of)
@@ -39,8 +39,8 @@ fn set(machine: &Machine, of: &str, rule: &str) {
 }
 
 #[test]
-fn a_served_pool_takes_its_snapshots_keeps_so_many_and_goes_on_after_a_kill() {
-    let machine = Machine::with_exported_volume();
+fn scheduled_snapshots_are_pruned_and_continue_after_kill() {
+    let machine = TestHost::with_exported_volume();
     machine.ok("volume create tank/db/log --size 16M --sparse --parents");
     machine.ok("volume create tank/scratch --size 16M --sparse");
     machine.ok("snapshot create tank/v@auto-20200101T000000Z-5s");
@@ -118,7 +118,7 @@ fn a_served_pool_takes_its_snapshots_keeps_so_many_and_goes_on_after_a_kill() {
 
 #[test]
 fn rules_that_are_due_at_the_same_time_each_get_their_snapshot() {
-    let machine = Machine::with_exported_volume();
+    let machine = TestHost::with_exported_volume();
     machine.ok("volume create tank/other --size 16M --sparse");
     let mut command = machine.command("snapshot schedule set tank");
     let output = command.args(["every 5s keep 4", "every 10s keep 4"]);
@@ -144,7 +144,7 @@ fn rules_that_are_due_at_the_same_time_each_get_their_snapshot() {
 
 #[test]
 fn an_unchanged_volume_gets_no_snapshot_and_a_changed_one_does() {
-    let machine = Machine::with_exported_volume();
+    let machine = TestHost::with_exported_volume();
     machine.ok("volume create tank/still --size 16M --sparse");
     machine.ok("snapshot create tank/still@once tank/v@once");
     let mut command = machine.command("snapshot schedule set tank --skip-unchanged");
@@ -162,8 +162,8 @@ fn an_unchanged_volume_gets_no_snapshot_and_a_changed_one_does() {
 }
 
 #[test]
-fn wrong_schedules_are_refused_with_the_right_words() {
-    let machine = Machine::with_exported_volume();
+fn invalid_schedules_are_refused_with_advice() {
+    let machine = TestHost::with_exported_volume();
     machine.refused("snapshot schedule set tank", 2, "needs a rule");
     machine.refused(
         "snapshot schedule set tank --daily 3 --at 25:00",

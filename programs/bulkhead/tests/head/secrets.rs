@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::common::tools::{installed, try_run};
-use crate::common::{Machine, contains, eventually};
+use crate::common::{TestHost, contains, eventually};
 use engine::HostId;
 use engine::capabilities::Properties;
 use engine::pool::SafeToOwn;
@@ -19,7 +19,7 @@ const TARGET: &str = "iqn.2026-01.org.example:tank";
 const SECRET: &str = "correct-horse-battery";
 const MUTUAL: &str = "its-own-battery-staple";
 
-fn set(machine: &Machine, verb: &str, user: &str, secret: &str) {
+fn set(machine: &TestHost, verb: &str, user: &str, secret: &str) {
     std::fs::write(machine.path("secret"), secret).expect("a file");
     machine.ok(&format!(
         "target chap {verb} {TARGET} --user {user} --secret-file secret"
@@ -27,8 +27,8 @@ fn set(machine: &Machine, verb: &str, user: &str, secret: &str) {
 }
 
 /// A volume behind a target that requires a secret and has one itself.
-fn machine() -> Machine {
-    let machine = Machine::with_exported_volume();
+fn machine() -> TestHost {
+    let machine = TestHost::with_exported_volume();
     machine.ok(&format!("target create {TARGET}"));
     machine.ok(&format!("target map {TARGET} tank/v"));
     set(&machine, "set", "ann", SECRET);
@@ -38,7 +38,7 @@ fn machine() -> Machine {
 
 /// Returns the output of stock zdb for an exported pool: its history, and its root dataset's
 /// properties.
-fn told_by_zdb(machine: &Machine) -> Option<String> {
+fn shown_by_zdb(machine: &TestHost) -> Option<String> {
     if !installed("zdb") {
         return None;
     }
@@ -60,7 +60,7 @@ fn told_by_zdb(machine: &Machine) -> Option<String> {
 }
 
 /// No disk has these bytes.
-fn is_on_no_disk(machine: &Machine, text: &str) -> bool {
+fn is_on_no_disk(machine: &TestHost, text: &str) -> bool {
     let mut grep = Command::new("grep");
     grep.args(["-aqF", text])
         .args(["a", "b"].map(|disk| machine.path(disk)));
@@ -68,7 +68,7 @@ fn is_on_no_disk(machine: &Machine, text: &str) -> bool {
     grep.status().expect("grep runs").code() == Some(1)
 }
 
-fn is_let_in(machine: &Machine, user: &str, options: &str) -> bool {
+fn is_accepted(machine: &TestHost, user: &str, options: &str) -> bool {
     let portal = machine.portal("127.0.0.1:");
     let url = format!("iscsi://{user}{portal}/{TARGET}/0{options}");
     try_run("iscsi-inq", &[&url]).status.success()
@@ -78,7 +78,7 @@ fn ann() -> String {
     format!("ann%{SECRET}@")
 }
 
-fn problems(machine: &Machine) -> String {
+fn problems(machine: &TestHost) -> String {
     machine.ok("status tank --json").json()["problems"].to_string()
 }
 
@@ -90,7 +90,7 @@ fn no_secret_is_read_from_disks_or_history_after_set_and_after_clear() {
         for secret in [SECRET, MUTUAL] {
             assert!(is_on_no_disk(&machine, secret), "{secret} {when}");
         }
-        let Some(told) = told_by_zdb(&machine) else {
+        let Some(told) = shown_by_zdb(&machine) else {
             return;
         };
         assert!(told.contains("bulkhead:target:"), "{told}");
@@ -108,7 +108,7 @@ fn no_secret_is_read_from_disks_or_history_after_set_and_after_clear() {
 }
 
 #[test]
-fn without_its_key_a_target_lets_nobody_in_until_the_key_is_brought() {
+fn target_without_key_refuses_logins_until_key_is_loaded() {
     if !installed("iscsi-inq") {
         return;
     }
@@ -121,18 +121,18 @@ fn without_its_key_a_target_lets_nobody_in_until_the_key_is_brought() {
     assert!(told.contains("No initiator can log in as ann"), "{told}");
     assert!(told.contains("which this host does not have"), "{told}");
     for user in [ann(), String::new(), "ann%@".to_owned()] {
-        assert!(!is_let_in(&machine, &user, ""), "{user}");
+        assert!(!is_accepted(&machine, &user, ""), "{user}");
     }
     // Set again for one, with the key of this host: the other stays as it is.
     set(&machine, "set", "bob", "another-long-secret");
-    assert!(is_let_in(&machine, "bob%another-long-secret@", ""));
-    assert!(!is_let_in(&machine, &ann(), ""));
+    assert!(is_accepted(&machine, "bob%another-long-secret@", ""));
+    assert!(!is_accepted(&machine, &ann(), ""));
     // The key is copied, and the server is notified: the opened secret is sealed again with this
     // host's own key.
     std::fs::rename(away.join("own"), keys.join("of-the-other-head")).expect("brought");
     assert_eq!(signal(&server.child, "HUP"), Some(0));
     eventually("the key is found", || problems(&machine) == "[]");
-    assert!(is_let_in(&machine, &ann(), ""));
+    assert!(is_accepted(&machine, &ann(), ""));
     eventually("sealed anew", || {
         machine.log().contains("sealed with the present key")
     });
@@ -140,7 +140,7 @@ fn without_its_key_a_target_lets_nobody_in_until_the_key_is_brought() {
     assert_eq!(server.stop(), 0);
     let server = machine.serve("");
     let options = format!("?target_user=tank&target_password={MUTUAL}");
-    assert!(is_let_in(&machine, &ann(), &options));
+    assert!(is_accepted(&machine, &ann(), &options));
     assert_eq!(server.stop(), 0);
 }
 
@@ -177,10 +177,10 @@ fn write_in_the_clear(folder: &Path) {
 }
 
 #[test]
-fn a_secret_in_the_clear_is_sealed_at_the_next_start_and_survives_another_cluster_key() {
+fn plaintext_secret_is_sealed_at_start_and_survives_rotation() {
     let machine = machine();
     write_in_the_clear(machine.directory.path());
-    if let Some(told) = told_by_zdb(&machine) {
+    if let Some(told) = shown_by_zdb(&machine) {
         assert!(told.contains(SECRET), "the search works: {told}");
     }
     let key = machine.path("authkey");
@@ -192,7 +192,7 @@ fn a_secret_in_the_clear_is_sealed_at_the_next_start_and_survives_another_cluste
         events.contains("set other CHAP secrets")
     });
     if installed("iscsi-inq") {
-        assert!(is_let_in(&machine, &ann(), ""));
+        assert!(is_accepted(&machine, &ann(), ""));
     }
     // The cluster gets another key, and the old one is retained until all secrets are sealed with the new one.
     std::fs::create_dir_all(machine.path("state/seal-keys")).expect("a folder");
@@ -208,11 +208,11 @@ fn a_secret_in_the_clear_is_sealed_at_the_next_start_and_survives_another_cluste
     let server = serve();
     assert_eq!(problems(&machine), "[]");
     if installed("iscsi-inq") {
-        assert!(is_let_in(&machine, &ann(), ""));
+        assert!(is_accepted(&machine, &ann(), ""));
     }
     assert_eq!(server.stop(), 0);
     assert!(!contains(&machine.path("log"), SECRET));
-    if let Some(told) = told_by_zdb(&machine) {
+    if let Some(told) = shown_by_zdb(&machine) {
         let kept = told.matches(SECRET).count();
         assert_eq!(
             kept,
@@ -234,12 +234,12 @@ fn children(pid: u32) -> Vec<u32> {
 /// A client that has exploited the server can read all that the server can.
 #[test]
 #[allow(clippy::print_stderr, reason = "a skipped test prints the reason")]
-fn a_server_cannot_read_the_keys_of_secrets_and_goes_on_when_their_reader_is_killed() {
+fn server_cannot_read_secret_keys_and_survives_reader_kill() {
     if !rustix::process::getuid().is_root() {
         eprintln!("skipped: it needs root");
         return;
     }
-    let machine = Machine::with_exported_volume();
+    let machine = TestHost::with_exported_volume();
     machine.ok(&format!("target create {TARGET}"));
     std::fs::write(machine.path("authkey"), [1; 128]).expect("a key");
     let server = machine.serve("");
@@ -279,7 +279,7 @@ fn a_server_cannot_read_the_keys_of_secrets_and_goes_on_when_their_reader_is_kil
 
 /// After an interrupt at the prompt for a secret, the terminal echoes again.
 #[test]
-fn ctrl_c_at_the_question_for_a_secret_leaves_the_terminal_as_it_was() {
+fn ctrl_c_at_secret_prompt_restores_the_terminal() {
     let machine = machine();
     let ends = nix::pty::openpty(None, None).expect("a terminal");
     let (mut person, terminal) = (File::from(ends.master), File::from(ends.slave));

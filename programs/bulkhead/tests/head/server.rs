@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use crate::common::nbd::Nbd;
-use crate::common::{Machine, eventually};
+use crate::common::{TestHost, eventually};
 
 /// One of several snapshots fails, when space for another was reserved already.
 #[test]
-fn of_several_snapshots_none_is_taken_when_one_exists() {
-    let machine = Machine::with_disks(&["a"]);
+fn multi_snapshot_is_all_or_nothing() {
+    let machine = TestHost::with_disks(&["a"]);
     machine.ok("pool create tank a");
     for volume in ["first", "second"] {
         machine.ok(&format!("volume create tank/{volume} --size 16M"));
@@ -32,8 +32,8 @@ fn of_several_snapshots_none_is_taken_when_one_exists() {
 
 /// The pool does not even exist: it has not been looked up yet.
 #[test]
-fn a_bad_tls_file_is_found_before_the_pool_is_touched() {
-    let machine = Machine::with_disks(&[]);
+fn invalid_tls_file_is_detected_before_pool_access() {
+    let machine = TestHost::with_disks(&[]);
     let (cert, key) = (machine.path("cert.pem"), machine.path("key.pem"));
     let words = format!(
         "pool-server tank --iscsi 127.0.0.1:0 --no-nbd --nbd-tls-cert {} --nbd-tls-key {}",
@@ -47,8 +47,8 @@ fn a_bad_tls_file_is_found_before_the_pool_is_touched() {
 }
 
 #[test]
-fn an_address_that_the_machine_lacks_is_told() {
-    let machine = Machine::with_exported_volume();
+fn missing_listen_address_is_reported() {
+    let machine = TestHost::with_exported_volume();
     let server = machine.serve("--iscsi 192.0.2.1:0 --iscsi [2001:db8::1]:0");
     let log = machine.log();
     for address in ["192.0.2.1", "2001:db8::1"] {
@@ -68,8 +68,8 @@ fn an_address_that_the_machine_lacks_is_told() {
 /// A lack of descriptors in the engine terminates the server. So clients share the rest, and are distinguished from
 /// peers that only connect.
 #[test]
-fn where_descriptors_are_few_strangers_take_neither_the_engines_nor_a_clients() {
-    let machine = Machine::with_exported_volume();
+fn unauthenticated_peers_do_not_exhaust_descriptors() {
+    let machine = TestHost::with_exported_volume();
     let _server = machine.serve_with("--nbd 127.0.0.1:0", |command| {
         let mut limited = machine.command_of("prlimit", "--nofile=512:2048");
         limited.arg(command.get_program()).args(command.get_args());
@@ -95,8 +95,8 @@ fn where_descriptors_are_few_strangers_take_neither_the_engines_nor_a_clients() 
 }
 
 #[test]
-fn what_was_flushed_survives_kill_9_and_the_next_start_needs_no_help() {
-    let machine = Machine::with_exported_volume();
+fn flushed_data_survives_kill_9_and_restart_is_automatic() {
+    let machine = TestHost::with_exported_volume();
     let server = machine.serve("");
     let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
     client.write(12_345, &[7; 54_321]).expect("written");
@@ -118,8 +118,8 @@ fn what_was_flushed_survives_kill_9_and_the_next_start_needs_no_help() {
 }
 
 #[test]
-fn a_connection_notices_nothing_of_changes_around_it() {
-    let machine = Machine::with_exported_volume();
+fn unrelated_changes_do_not_affect_a_connection() {
+    let machine = TestHost::with_exported_volume();
     let _server = machine.serve("");
     let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
     client.write(0, &[1; 4096]).expect("written");
@@ -150,8 +150,8 @@ fn a_connection_notices_nothing_of_changes_around_it() {
 /// Any process with access to the control socket can send any request. A name that the pool cannot have is refused, and
 /// has no later effect.
 #[test]
-fn a_request_about_another_pool_is_refused_and_harms_no_later_one() {
-    let machine = Machine::with_exported_volume();
+fn request_for_another_pool_is_refused_without_effect() {
+    let machine = TestHost::with_exported_volume();
     let _server = machine.serve("");
     let socket = machine.path("run").join("tank.sock");
     let mut client = control::Client::connect(&socket).expect("connected");
@@ -176,10 +176,10 @@ fn a_request_about_another_pool_is_refused_and_harms_no_later_one() {
 
 /// All maps of a target and the target itself change in one transaction group.
 #[test]
-fn a_target_that_is_destroyed_while_the_server_is_killed_is_whole_or_gone() {
+fn target_destroy_is_atomic_under_kill() {
     const TARGET: &str = "iqn.2026-01.org.example:whole";
     const VOLUMES: usize = 4;
-    let machine = Machine::with_exported_volume();
+    let machine = TestHost::with_exported_volume();
     let units = || {
         let targets = machine.ok("target list --json").json();
         let targets = targets.as_array().expect("a list").clone();
@@ -213,8 +213,8 @@ fn a_target_that_is_destroyed_while_the_server_is_killed_is_whole_or_gone() {
 }
 
 #[test]
-fn an_exported_pool_ends_its_server_and_a_destroyed_one_is_gone() {
-    let machine = Machine::with_exported_volume();
+fn export_ends_server_and_destroy_removes_pool() {
+    let machine = TestHost::with_exported_volume();
     let mut server = machine.serve("");
     machine.ok("pool export tank");
     assert_eq!(server.wait(), 0, "{}", machine.log());
@@ -229,8 +229,8 @@ fn an_exported_pool_ends_its_server_and_a_destroyed_one_is_gone() {
 }
 
 #[test]
-fn a_second_owner_and_a_taken_port_are_refused_and_the_first_goes_on() {
-    let machine = Machine::with_exported_volume();
+fn second_owner_and_used_port_are_refused() {
+    let machine = TestHost::with_exported_volume();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = taken.local_addr().expect("an address").port();
     let busy = format!("pool-server tank --no-nbd --iscsi 127.0.0.1:{port}");
@@ -246,8 +246,8 @@ fn a_second_owner_and_a_taken_port_are_refused_and_the_first_goes_on() {
 }
 
 #[test]
-fn another_hosts_pool_needs_the_word_that_its_owner_is_stopped() {
-    let machine = Machine::with_exported_volume();
+fn pool_of_other_host_needs_owner_stopped_confirmation() {
+    let machine = TestHost::with_exported_volume();
     machine.serve("--host-id 00000001").kill();
     machine.refused(
         "volume list tank --host-id 00000002",
@@ -261,8 +261,8 @@ fn another_hosts_pool_needs_the_word_that_its_owner_is_stopped() {
 
 /// With a server and without one; read-only commands are not recorded.
 #[test]
-fn what_a_command_changes_is_written_down_with_who_asked() {
-    let machine = Machine::with_disks(&["a"]);
+fn changes_by_command_are_audited_with_user() {
+    let machine = TestHost::with_disks(&["a"]);
     machine.ok("pool create tank a");
     machine.ok("volume create tank/alone --size 8M --sparse");
     let server = machine.serve("");
@@ -302,7 +302,7 @@ fn what_a_command_changes_is_written_down_with_who_asked() {
 }
 
 /// Clears the pool until it resumes; reports the last state if it does not.
-fn resume(machine: &Machine) {
+fn resume(machine: &TestHost) {
     let deadline = Instant::now() + crate::common::SERVER_WAIT;
     loop {
         let cleared = machine.run("pool clear tank");
@@ -322,8 +322,8 @@ fn resume(machine: &Machine) {
 }
 
 #[test]
-fn a_pool_without_devices_is_suspended_says_so_and_resumes() {
-    let machine = Machine::with_exported_volume();
+fn pool_without_devices_reports_suspension_and_resumes() {
+    let machine = TestHost::with_exported_volume();
     let faults = machine.path("faults");
     std::fs::write(&faults, "").expect("written");
     let server = machine.serve(&format!("--leg-faults {}", faults.display()));
@@ -364,8 +364,8 @@ fn a_pool_without_devices_is_suspended_says_so_and_resumes() {
 }
 
 #[test]
-fn a_server_of_a_suspended_pool_can_be_stopped_and_the_next_one_recovers() {
-    let machine = Machine::with_exported_volume();
+fn server_of_suspended_pool_stops_and_next_recovers() {
+    let machine = TestHost::with_exported_volume();
     let faults = machine.path("faults");
     std::fs::write(&faults, "").expect("written");
     let server = machine.serve(&format!("--leg-faults {}", faults.display()));
@@ -409,8 +409,8 @@ fn a_server_of_a_suspended_pool_can_be_stopped_and_the_next_one_recovers() {
 
 /// No change is blocked on devices that an administrator must restore, and the exit of the server reports its result.
 #[test]
-fn changes_of_a_suspended_pool_are_refused_at_once_and_an_export_says_how_it_ended() {
-    let machine = Machine::with_exported_volume();
+fn suspended_pool_refuses_changes_and_reports_export_result() {
+    let machine = TestHost::with_exported_volume();
     let faults = machine.path("faults");
     std::fs::write(&faults, "").expect("written");
     let mut server = machine.serve(&format!("--leg-faults {}", faults.display()));
@@ -466,8 +466,8 @@ fn changes_of_a_suspended_pool_are_refused_at_once_and_an_export_says_how_it_end
 
 /// The error must not recommend to stop the server of a pool for a device that the pool uses.
 #[test]
-fn a_device_of_a_pool_that_is_served_is_refused_with_the_name_of_the_pool() {
-    let machine = Machine::with_exported_volume();
+fn device_of_served_pool_is_refused_with_pool_name() {
+    let machine = TestHost::with_exported_volume();
     let server = machine.serve("");
     let refused = machine.run(&format!(
         "pool create other {}",
@@ -484,8 +484,8 @@ fn a_device_of_a_pool_that_is_served_is_refused_with_the_name_of_the_pool() {
 
 /// The second leg is the last one when it fails a flush: its contents are uncertain.
 #[test]
-fn a_server_whose_last_device_failed_a_flush_ends_when_it_works_and_the_next_one_recovers() {
-    let machine = Machine::with_exported_volume();
+fn server_exits_after_flush_failure_of_last_device() {
+    let machine = TestHost::with_exported_volume();
     let faults = machine.path("faults");
     std::fs::write(&faults, "").expect("written");
     let mut server = machine.serve(&format!("--leg-faults {}", faults.display()));
@@ -545,9 +545,9 @@ fn refill(disk: &std::path::Path, from: u8, to: u8) -> usize {
 
 /// The log changes a part of a block that cannot be read: the acknowledged write cannot be shown yet.
 #[test]
-fn a_volume_whose_log_cannot_be_replayed_is_not_served_until_it_can_be() {
+fn volume_with_unreplayable_log_is_not_served() {
     const OLD: u8 = 0xa7;
-    let machine = Machine::with_exported_volume();
+    let machine = TestHost::with_exported_volume();
     machine.ok("volume set tank/v compression=off");
     let server = machine.serve("");
     let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
@@ -589,8 +589,8 @@ fn a_volume_whose_log_cannot_be_replayed_is_not_served_until_it_can_be() {
 }
 
 #[test]
-fn a_signal_has_the_exports_read_again() {
-    let machine = Machine::with_exported_volume();
+fn signal_reloads_exports() {
+    let machine = TestHost::with_exported_volume();
     let server = machine.serve("");
     let pid = server.child.id().to_string();
     let sent = std::process::Command::new("kill")
@@ -603,8 +603,8 @@ fn a_signal_has_the_exports_read_again() {
 
 /// A command reports it soon, instead of waiting as long as work may take.
 #[test]
-fn a_server_that_stands_still_is_named_and_going_on_it_answers() {
-    let machine = Machine::with_exported_volume();
+fn hung_server_is_reported_and_responds_after_resuming() {
+    let machine = TestHost::with_exported_volume();
     let server = machine.serve("");
     let pid = nix::unistd::Pid::from_raw(server.child.id() as i32);
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).expect("stopped");
@@ -615,8 +615,8 @@ fn a_server_that_stands_still_is_named_and_going_on_it_answers() {
 
 /// The log is often the only trace of such an exit.
 #[test]
-fn a_fault_is_told_with_its_place_and_ends_the_server() {
-    let machine = Machine::with_exported_volume();
+fn segfault_is_logged_with_address_and_ends_server() {
+    let machine = TestHost::with_exported_volume();
     let mut server = machine.serve("");
     let pid = nix::unistd::Pid::from_raw(server.child.id() as i32);
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSEGV).expect("sent");

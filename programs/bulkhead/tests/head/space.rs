@@ -3,16 +3,16 @@
 
 use crate::common::heads::noise;
 use crate::common::nbd::Nbd;
-use crate::common::{Machine, eventually};
+use crate::common::{TestHost, eventually};
 use serde_json::Value;
 
 const MIB: u64 = 1 << 20;
 
-fn status(machine: &Machine) -> Value {
+fn status(machine: &TestHost) -> Value {
     machine.ok("pool status tank --json").json()
 }
 
-fn kinds(machine: &Machine) -> Vec<String> {
+fn kinds(machine: &TestHost) -> Vec<String> {
     let events = machine.ok("pool events tank --json").json();
     let events = events.as_array().expect("a list").iter();
     events
@@ -22,7 +22,7 @@ fn kinds(machine: &Machine) -> Vec<String> {
 
 /// Writes to export `v` until a write is refused; returns the error, and the number of written
 /// bytes.
-fn write_until_refused(machine: &Machine) -> (std::io::Error, u64) {
+fn write_until_refused(machine: &TestHost) -> (std::io::Error, u64) {
     let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
     for written in 0..client.size / MIB {
         let data = noise(written + 1, MIB as usize);
@@ -37,8 +37,8 @@ fn write_until_refused(machine: &Machine) -> (std::io::Error, u64) {
 }
 
 #[test]
-fn a_full_pool_is_told_before_and_when_clients_are_refused_and_when_there_is_room_again() {
-    let machine = Machine::with_disks(&["a", "b"]);
+fn space_warnings_cover_nearly_full_full_and_recovered() {
+    let machine = TestHost::with_disks(&["a", "b"]);
     machine.ok("pool create tank mirror a b");
     machine.ok("volume create tank/v --size 120M --sparse");
     machine.ok("volume create tank/kept --size 8M");
@@ -98,8 +98,8 @@ fn a_full_pool_is_told_before_and_when_clients_are_refused_and_when_there_is_roo
 }
 
 #[test]
-fn a_pool_that_nobody_serves_tells_its_space_too() {
-    let machine = Machine::with_exported_volume();
+fn unserved_pool_reports_its_space() {
+    let machine = TestHost::with_exported_volume();
     let space = status(&machine)["space"].clone();
     assert_eq!(space["promised"], 32 * MIB, "{space}");
     assert_eq!(space["refuses"], false, "{space}");
@@ -107,11 +107,11 @@ fn a_pool_that_nobody_serves_tells_its_space_too() {
 
 /// Acknowledged durable writes are in the log, and a start that finds the pool full must still replay them.
 #[test]
-fn a_reserved_volume_takes_writes_in_a_full_pool_and_its_log_is_replayed_there() {
+fn reserved_volume_accepts_writes_in_full_pool() {
     // 24 times a block, by the library's estimate, exceeds the rest of the reservation when all is written.
     const BLOCK: u64 = 128 << 10;
     const KEPT: u64 = 24 * MIB;
-    let machine = Machine::with_disks(&["a", "b"]);
+    let machine = TestHost::with_disks(&["a", "b"]);
     machine.ok("pool create tank mirror a b");
     machine.ok("volume create tank/kept --size 24M --block-size 128K --compression off");
     machine.ok("volume create tank/v --size 120M --sparse");

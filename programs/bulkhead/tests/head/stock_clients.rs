@@ -3,21 +3,21 @@
 //! passes.
 
 use crate::common::tools::{certificates, installed, run, text, try_run};
-use crate::common::{Machine, contains};
+use crate::common::{TestHost, contains};
 
 const TARGET: &str = "iqn.2026-01.org.example:tank";
 const IPV4: &str = "127.0.0.1:";
 const IPV6: &str = "[::1]:";
 
 /// A host with volume `tank/v` as unit 0 of [`TARGET`], and the NBD export `v`.
-fn machine() -> Machine {
-    let machine = Machine::with_exported_volume();
+fn machine() -> TestHost {
+    let machine = TestHost::with_exported_volume();
     machine.ok(&format!("target create {TARGET}"));
     machine.ok(&format!("target map {TARGET} tank/v"));
     machine
 }
 
-fn secret_file(machine: &Machine, secret: &str) {
+fn secret_file(machine: &TestHost, secret: &str) {
     std::fs::write(machine.path("secret"), secret).expect("a file");
 }
 
@@ -27,12 +27,12 @@ fn unit(user: &str, portal: &str, options: &str) -> String {
 }
 
 /// Returns whether an initiator gets a response to INQUIRY.
-fn is_let_in(url: &str) -> bool {
+fn is_accepted(url: &str) -> bool {
     try_run("iscsi-inq", &[url]).status.success()
 }
 
 #[test]
-fn chap_lets_in_who_knows_the_secret_of_the_day_and_nobody_else() {
+fn chap_accepts_only_the_current_secret() {
     if !installed("iscsi-inq") {
         return;
     }
@@ -42,14 +42,14 @@ fn chap_lets_in_who_knows_the_secret_of_the_day_and_nobody_else() {
     machine.ok(&set);
     let _server = machine.serve("--iscsi [::1]:0");
     for portal in [IPV4, IPV6].map(|address| machine.portal(address)) {
-        assert!(is_let_in(&unit("ann%first-secret-1@", &portal, "")));
+        assert!(is_accepted(&unit("ann%first-secret-1@", &portal, "")));
         for wrong in [
             "",
             "ann%first-secret-2@",
             "ann%first-secret-@",
             "bob%first-secret-1@",
         ] {
-            assert!(!is_let_in(&unit(wrong, &portal, "")), "{wrong} {portal}");
+            assert!(!is_accepted(&unit(wrong, &portal, "")), "{wrong} {portal}");
         }
     }
     // A second user, and a new secret of the first, on the running server.
@@ -58,11 +58,11 @@ fn chap_lets_in_who_knows_the_secret_of_the_day_and_nobody_else() {
     secret_file(&machine, "second-secret-2");
     machine.ok(&set);
     let portal = machine.portal(IPV4);
-    assert!(is_let_in(&unit("bob%bobs-secret-12@", &portal, "")));
-    assert!(is_let_in(&unit("ann%second-secret-2@", &portal, "")));
-    assert!(!is_let_in(&unit("ann%first-secret-1@", &portal, "")));
+    assert!(is_accepted(&unit("bob%bobs-secret-12@", &portal, "")));
+    assert!(is_accepted(&unit("ann%second-secret-2@", &portal, "")));
+    assert!(!is_accepted(&unit("ann%first-secret-1@", &portal, "")));
     machine.ok(&format!("target chap clear {TARGET} --all"));
-    assert!(is_let_in(&unit("", &portal, "")));
+    assert!(is_accepted(&unit("", &portal, "")));
     assert!(
         !contains(&machine.path("log"), "secret-"),
         "{}",
@@ -71,7 +71,7 @@ fn chap_lets_in_who_knows_the_secret_of_the_day_and_nobody_else() {
 }
 
 #[test]
-fn mutual_chap_proves_the_target_to_who_asks() {
+fn mutual_chap_authenticates_target_on_request() {
     if !installed("iscsi-inq") {
         return;
     }
@@ -84,7 +84,7 @@ fn mutual_chap_proves_the_target_to_who_asks() {
     let portal = machine.portal(IPV4);
     let mutual = |user: &str, secret: &str| {
         let options = format!("?target_user={user}&target_password={secret}");
-        is_let_in(&unit("ann%anns-secret-12@", &portal, &options))
+        is_accepted(&unit("ann%anns-secret-12@", &portal, &options))
     };
     assert!(
         !mutual("tank", "tanks-secret-1"),
@@ -98,11 +98,11 @@ fn mutual_chap_proves_the_target_to_who_asks() {
     assert!(!mutual("tank", "tanks-secret-2"));
     assert!(!mutual("thief", "tanks-secret-1"));
     let one_way = unit("ann%anns-secret-12@", &portal, "");
-    assert!(is_let_in(&one_way), "mutual authentication is optional");
+    assert!(is_accepted(&one_way), "mutual authentication is optional");
 }
 
 /// Returns the result of discovery, with the user of the URL, or none.
-fn told(user: &str, portal: &str, options: &str) -> String {
+fn discovery_output(user: &str, portal: &str, options: &str) -> String {
     let url = format!("iscsi://{user}{portal}{options}");
     let asked = try_run("iscsi-ls", &[&url]);
     match asked.status.success() {
@@ -112,7 +112,7 @@ fn told(user: &str, portal: &str, options: &str) -> String {
 }
 
 #[test]
-fn who_asks_for_targets_is_asked_for_the_secret_of_discovery_and_a_login_for_none() {
+fn discovery_requires_its_secret_and_login_none() {
     if !installed("iscsi-ls") || !installed("iscsi-inq") {
         return;
     }
@@ -125,9 +125,10 @@ fn who_asks_for_targets_is_asked_for_the_secret_of_discovery_and_a_login_for_non
     let server = machine.serve("--iscsi [::1]:0");
     let portals = || [IPV4, IPV6].map(|address| machine.portal(address));
     let is_told = |user: &str| {
-        let told = portals().map(|portal| told(user, &portal, "").contains(TARGET));
-        assert_eq!(told[0], told[1], "{user}");
-        told[0]
+        let discovery_output =
+            portals().map(|portal| discovery_output(user, &portal, "").contains(TARGET));
+        assert_eq!(discovery_output[0], discovery_output[1], "{user}");
+        discovery_output[0]
     };
     assert!(is_told(""));
     set("finder", "first-secret-1");
@@ -135,7 +136,7 @@ fn who_asks_for_targets_is_asked_for_the_secret_of_discovery_and_a_login_for_non
     for wrong in ["", "finder%first-secret-2@", "bob%first-secret-1@"] {
         assert!(!is_told(wrong), "{wrong}");
     }
-    assert!(is_let_in(&unit("", &machine.portal(IPV4), "")));
+    assert!(is_accepted(&unit("", &machine.portal(IPV4), "")));
     // Another user, another secret, and the pool's own proof are set in between.
     set("other", "others-secret-1");
     set("finder", "second-secret-2");
@@ -147,8 +148,13 @@ fn who_asks_for_targets_is_asked_for_the_secret_of_discovery_and_a_login_for_non
     machine.ok("target discovery mutual tank --user tank --secret-file secret");
     for (secret, right) in [("tanks-secret-1", true), ("tanks-secret-2", false)] {
         let options = format!("?target_user=tank&target_password={secret}");
-        let told = told("finder%second-secret-2@", &machine.portal(IPV4), &options);
-        assert_eq!(told.contains(TARGET), right, "{told}");
+        let discovery_output =
+            discovery_output("finder%second-secret-2@", &machine.portal(IPV4), &options);
+        assert_eq!(
+            discovery_output.contains(TARGET),
+            right,
+            "{discovery_output}"
+        );
     }
     // It is stored in the pool, and is shown and removed without a server.
     assert_eq!(server.stop(), 0);
@@ -165,7 +171,7 @@ fn who_asks_for_targets_is_asked_for_the_secret_of_discovery_and_a_login_for_non
 }
 
 #[test]
-fn discovery_names_the_portals_of_both_families() {
+fn discovery_lists_portals_of_both_families() {
     if !installed("iscsi-ls") {
         return;
     }
@@ -295,9 +301,9 @@ fn tls_serves_clients_with_a_known_certificate_only() {
     };
     let info = run("nbdinfo", &[&uri("nbds", "pki")]);
     assert!(info.contains("with TLS"), "{info}");
-    let is_let_in = |uri: &str| try_run("nbdinfo", &[uri]).status.success();
-    assert!(!is_let_in(&uri("nbds", "stranger")), "another authority");
-    assert!(!is_let_in(&format!("nbd://localhost:{port}/v")), "no TLS");
+    let is_accepted = |uri: &str| try_run("nbdinfo", &[uri]).status.success();
+    assert!(!is_accepted(&uri("nbds", "stranger")), "another authority");
+    assert!(!is_accepted(&format!("nbd://localhost:{port}/v")), "no TLS");
     let no_certificate = machine.path("nobody");
     std::fs::create_dir(&no_certificate).expect("a folder");
     std::fs::copy(
@@ -305,13 +311,13 @@ fn tls_serves_clients_with_a_known_certificate_only() {
         no_certificate.join("ca-cert.pem"),
     )
     .expect("copied");
-    assert!(!is_let_in(&uri("nbds", "nobody")), "no certificate");
+    assert!(!is_accepted(&uri("nbds", "nobody")), "no certificate");
 
     // By the name in the certificate; both are signed by the required authority.
     machine.ok("nbd export tank/v --name v --allow-certificate other.example");
-    assert!(!is_let_in(&uri("nbds", "pki")), "another name");
+    assert!(!is_accepted(&uri("nbds", "pki")), "another name");
     machine.ok("nbd export tank/v --name v --allow-certificate vm1.example");
-    assert!(is_let_in(&uri("nbds", "pki")));
+    assert!(is_accepted(&uri("nbds", "pki")));
     let listed = machine.ok("nbd list tank").out;
     assert!(listed.contains("certificate:vm1.example"), "{listed}");
 

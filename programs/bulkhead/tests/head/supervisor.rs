@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use crate::common::nbd::Nbd;
-use crate::common::{Machine, SERVER_WAIT, ServerProcess, eventually};
+use crate::common::{SERVER_WAIT, ServerProcess, TestHost, eventually};
 use rustix::fs::OFlags;
 
 /// The supervisor's watchdog time-out, in microseconds.
@@ -17,7 +17,7 @@ const WATCHDOG_US: u64 = 10_000_000;
 struct Supervisor(UnixDatagram);
 
 impl Supervisor {
-    fn serve(machine: &Machine) -> (Self, ServerProcess) {
+    fn serve(machine: &TestHost) -> (Self, ServerProcess) {
         let path = machine.path("notify");
         let socket = UnixDatagram::bind(&path).expect("a socket");
         socket.set_read_timeout(Some(SERVER_WAIT)).expect("a limit");
@@ -30,7 +30,7 @@ impl Supervisor {
     }
 
     /// Fills the kernel's queue, and reads nothing.
-    fn stand_still(&self, machine: &Machine) {
+    fn freeze_supervisor(&self, machine: &TestHost) {
         let stranger = UnixDatagram::unbound().expect("a socket");
         stranger.set_nonblocking(true).expect("a flag");
         let path = machine.path("notify");
@@ -50,7 +50,7 @@ impl Supervisor {
     }
 
     /// The assignments of the next datagram.
-    fn hear(&self) -> Vec<String> {
+    fn receive_all(&self) -> Vec<String> {
         let mut datagram = [0; 4096];
         let count = self.receive(&mut datagram);
         let count = count.expect("the server sends a notification");
@@ -59,9 +59,9 @@ impl Supervisor {
     }
 
     /// Returns the next datagram with this assignment.
-    fn hear_of(&self, assignment: &str) -> Vec<String> {
+    fn await_notification(&self, assignment: &str) -> Vec<String> {
         loop {
-            let heard = self.hear();
+            let heard = self.receive_all();
             if heard.iter().any(|one| one == assignment) {
                 return heard;
             }
@@ -74,27 +74,27 @@ fn starts(heard: &[String], with: &str) -> bool {
 }
 
 #[test]
-fn the_supervisor_hears_of_readiness_life_and_the_end() {
-    let machine = Machine::with_exported_volume();
+fn supervisor_is_notified_of_readiness_watchdog_and_stop() {
+    let machine = TestHost::with_exported_volume();
     let (supervisor, server) = Supervisor::serve(&machine);
-    let first = supervisor.hear();
+    let first = supervisor.receive_all();
     assert_eq!(first[0], "READY=1", "{first:?}");
     assert!(starts(&first, "STATUS="), "{first:?}");
     assert!(Nbd::connect(&machine.nbd_socket(), "v").is_ok());
     for _ in 0..3 {
-        supervisor.hear_of("WATCHDOG=1");
+        supervisor.await_notification("WATCHDOG=1");
     }
     assert_eq!(server.stop(), 0, "{}", machine.log());
-    let last = supervisor.hear_of("STOPPING=1");
+    let last = supervisor.await_notification("STOPPING=1");
     assert!(starts(&last, "EXTEND_TIMEOUT_USEC="), "{last:?}");
 }
 
 /// The kernel still holds datagrams from before the freeze; after those there are none.
 #[test]
-fn a_frozen_server_gives_no_sign_of_life() {
-    let machine = Machine::with_exported_volume();
+fn frozen_server_sends_no_watchdog() {
+    let machine = TestHost::with_exported_volume();
     let (supervisor, server) = Supervisor::serve(&machine);
-    supervisor.hear_of("WATCHDOG=1");
+    supervisor.await_notification("WATCHDOG=1");
     let pid = nix::unistd::Pid::from_raw(server.child.id() as i32);
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).expect("stopped");
     let silence = Duration::from_secs(3);
@@ -109,16 +109,16 @@ fn a_frozen_server_gives_no_sign_of_life() {
         .0
         .set_read_timeout(Some(SERVER_WAIT))
         .expect("a limit");
-    supervisor.hear_of("WATCHDOG=1");
+    supervisor.await_notification("WATCHDOG=1");
     assert_eq!(server.stop(), 0, "{}", machine.log());
 }
 
 #[test]
-fn a_supervisor_that_stands_still_stops_no_stop() {
-    let machine = Machine::with_exported_volume();
+fn hung_supervisor_does_not_block_stop() {
+    let machine = TestHost::with_exported_volume();
     let (supervisor, server) = Supervisor::serve(&machine);
-    supervisor.hear_of("READY=1");
-    supervisor.stand_still(&machine);
+    supervisor.await_notification("READY=1");
+    supervisor.freeze_supervisor(&machine);
     assert_eq!(server.stop(), 0, "{}", machine.log());
 }
 
@@ -144,7 +144,7 @@ fn full_socket() -> (Stdio, OwnedFd) {
 }
 
 fn serves_and_stops_with_log(log: fn() -> (Stdio, OwnedFd)) {
-    let machine = Machine::with_exported_volume();
+    let machine = TestHost::with_exported_volume();
     let (stderr, _unread) = log();
     let server = machine.serve_with("", |command| {
         command.stderr(stderr).env("RUST_LOG", "trace");
@@ -156,18 +156,18 @@ fn serves_and_stops_with_log(log: fn() -> (Stdio, OwnedFd)) {
 }
 
 #[test]
-fn a_log_pipe_that_nobody_reads_stops_nothing() {
+fn unread_log_pipe_does_not_block_server() {
     serves_and_stops_with_log(full_pipe);
 }
 
 #[test]
-fn a_journal_that_stands_still_stops_nothing() {
+fn hung_journal_does_not_block_server() {
     serves_and_stops_with_log(full_socket);
 }
 
 #[test]
-fn a_starter_that_does_not_read_stops_nothing() {
-    let machine = Machine::with_exported_volume();
+fn parent_that_does_not_read_does_not_block_server() {
+    let machine = TestHost::with_exported_volume();
     let (stdout, _unread) = full_pipe();
     let nbd = machine.nbd_socket();
     let words = format!(
@@ -183,8 +183,8 @@ fn a_starter_that_does_not_read_stops_nothing() {
 }
 
 #[test]
-fn a_head_whose_output_nobody_reads_becomes_ready() {
-    let machine = Machine::with_disks(&[]);
+fn head_with_unread_output_becomes_ready() {
+    let machine = TestHost::with_disks(&[]);
     let path = machine.path("notify");
     let socket = UnixDatagram::bind(&path).expect("a socket");
     socket.set_read_timeout(Some(SERVER_WAIT)).expect("a limit");
@@ -198,6 +198,6 @@ fn a_head_whose_output_nobody_reads_becomes_ready() {
     let child = command.spawn().expect("the head starts");
     let _head = ServerProcess { child };
     let supervisor = Supervisor(socket);
-    let first = supervisor.hear();
+    let first = supervisor.receive_all();
     assert_eq!(first[0], "READY=1", "{first:?}");
 }

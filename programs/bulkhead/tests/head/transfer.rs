@@ -6,13 +6,13 @@ use std::process::{Child, Stdio};
 
 use crate::common::heads::{Head, MIB, SIZE, fill, noise};
 use crate::common::nbd::Nbd as Client;
-use crate::common::{Machine, eventually};
+use crate::common::{TestHost, eventually};
 
 /// Largest number of concurrent streams of a server.
 const STREAMS_MAX: usize = 8;
 
 #[test]
-fn snapshots_travel_while_clients_are_attached() {
+fn snapshots_are_transferred_while_clients_are_attached() {
     let (near, far) = (Head::new(), Head::new());
     let (mut near_client, mut far_client) = (near.client(), far.client());
     fill(&mut near_client, 100);
@@ -40,7 +40,7 @@ fn snapshots_travel_while_clients_are_attached() {
     assert!(copy["identity"]["naa"].is_string(), "{copy}");
     assert_eq!(copy["exports"].as_array().map(Vec::len), Some(0));
 
-    what_does_not_fit_is_refused(&near, &far, &whole, &changes);
+    assert_mismatch_is_refused(&near, &far, &whole, &changes);
     far_client.write(0, &[1; 4096]).expect("still attached");
     near_client.read(0, 4096).expect("still attached");
     assert_eq!(near.server.stop(), 0);
@@ -48,7 +48,7 @@ fn snapshots_travel_while_clients_are_attached() {
     without_servers(&near.machine, &far.machine);
 }
 
-fn what_does_not_fit_is_refused(near: &Head, far: &Head, whole: &[u8], changes: &[u8]) {
+fn assert_mismatch_is_refused(near: &Head, far: &Head, whole: &[u8], changes: &[u8]) {
     let receive = "snapshot receive tank/copy";
     far.refused(receive, whole, 4, "exists");
     far.refused(receive, b"not a stream at all", 1, "cut off");
@@ -84,7 +84,7 @@ fn what_does_not_fit_is_refused(near: &Head, far: &Head, whole: &[u8], changes: 
     far.received("snapshot receive tank/copy --force", &more);
 }
 
-fn without_servers(near: &Machine, far: &Machine) {
+fn without_servers(near: &TestHost, far: &TestHost) {
     let mut send = near.command("snapshot send tank/v@one");
     let mut sending = send.stdout(Stdio::piped()).spawn().expect("started");
     let mut receive = far.command("snapshot receive tank/deep/copy --parents --json");
@@ -99,7 +99,7 @@ fn without_servers(near: &Machine, far: &Machine) {
 
 /// Their standard input delivers nothing, and is not closed.
 #[test]
-fn streams_that_hang_leave_places_for_all_other_requests() {
+fn hung_streams_leave_slots_for_other_requests() {
     let head = Head::new();
     let machine = &head.machine;
     let hang = |number: usize| {
@@ -144,7 +144,7 @@ fn feed_a_part(child: &mut Child, stream: &[u8], length: usize) {
 }
 
 #[test]
-fn a_killed_receiver_goes_on_where_it_was() {
+fn killed_receiver_resumes() {
     let near = Head::new();
     let mut far = Head::new();
     fill(&mut near.client(), 200);
@@ -172,7 +172,7 @@ fn a_killed_receiver_goes_on_where_it_was() {
 }
 
 #[test]
-fn a_killed_sender_leaves_a_part_that_its_successor_completes() {
+fn partial_receive_of_killed_sender_is_completed() {
     let (mut near, far) = (Head::new(), Head::new());
     fill(&mut near.client(), 300);
     near.machine.ok("snapshot create tank/v@one");

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::nbd::Nbd;
-use crate::common::{Machine, eventually};
+use crate::common::{TestHost, eventually};
 use serde_json::Value;
 
 /// Writes to export `v` until dropped, so that faults take effect.
@@ -18,7 +18,7 @@ struct Writer {
 }
 
 impl Writer {
-    fn start(machine: &Machine) -> Self {
+    fn start(machine: &TestHost) -> Self {
         let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
         let ended = Arc::new(AtomicBool::new(false));
         let end = Arc::clone(&ended);
@@ -50,8 +50,8 @@ impl Drop for Writer {
 }
 
 /// A pool of these devices, with volume `tank/v` as export `v`.
-fn machine(disks: &[&str], layout: &str) -> Machine {
-    let machine = Machine::with_disks(disks);
+fn machine(disks: &[&str], layout: &str) -> TestHost {
+    let machine = TestHost::with_disks(disks);
     machine.ok(&format!("pool create tank {layout}"));
     machine.ok("volume create tank/v --size 32M --sparse");
     machine.ok("nbd export tank/v --name v");
@@ -63,7 +63,7 @@ fn fail(faults: &Path, device: &Path) {
     std::fs::write(faults, line).expect("written");
 }
 
-fn pool(machine: &Machine) -> Value {
+fn pool(machine: &TestHost) -> Value {
     machine.ok("pool status tank --json").json()
 }
 
@@ -79,7 +79,7 @@ fn state_of(devices: &Value, path: &Path) -> Vec<String> {
     found
 }
 
-fn events(machine: &Machine) -> Vec<Value> {
+fn events(machine: &TestHost) -> Vec<Value> {
     let events = machine.ok("pool events tank --json").json();
     events.as_array().expect("a list").clone()
 }
@@ -93,8 +93,8 @@ fn has(events: &[Value], kind: &str, part: &str) -> bool {
 }
 
 #[test]
-fn a_leg_that_fails_degrades_the_pool_is_told_and_remembered() {
-    let machine = Machine::with_exported_volume();
+fn failed_leg_degrades_pool_and_is_reported_and_stored() {
+    let machine = TestHost::with_exported_volume();
     let (faults, leg) = (machine.path("faults"), machine.path("b"));
     std::fs::write(&faults, "").expect("written");
     let server = machine.serve(&format!("--leg-faults {}", faults.display()));
@@ -141,12 +141,12 @@ fn count(events: &[Value], kind: &str) -> usize {
     events.iter().filter(|event| event["kind"] == kind).count()
 }
 
-/// As `comeback.rs` has it.
+/// As `device_return.rs` has it.
 const RETURNS_MAX: usize = 3;
 
 #[test]
-fn a_leg_that_answers_again_is_brought_back_and_one_that_flaps_stays_out() {
-    let machine = Machine::with_exported_volume();
+fn recovered_leg_is_readmitted_and_flapping_leg_is_not() {
+    let machine = TestHost::with_exported_volume();
     let (faults, leg) = (machine.path("faults"), machine.path("b"));
     std::fs::write(&faults, "").expect("written");
     let server = machine.serve(&format!(
@@ -179,8 +179,8 @@ fn a_leg_that_answers_again_is_brought_back_and_one_that_flaps_stays_out() {
 
 /// Like a file in a file system that is full: it responds to queries, and its data can be read.
 #[test]
-fn a_leg_that_stores_nothing_is_given_up_although_it_answers() {
-    let machine = Machine::with_exported_volume();
+fn leg_that_cannot_store_is_given_up_despite_responses() {
+    let machine = TestHost::with_exported_volume();
     let (faults, leg) = (machine.path("faults"), machine.path("b"));
     std::fs::write(&faults, "").expect("written");
     let server = machine.serve(&format!("--leg-faults {}", faults.display()));
@@ -206,7 +206,7 @@ fn a_leg_that_stores_nothing_is_given_up_although_it_answers() {
 }
 
 #[test]
-fn a_clear_in_vain_is_told_as_long_as_the_cause_lasts() {
+fn ineffective_clear_is_reported_while_cause_persists() {
     let machine = machine(&["a"], "a");
     let (faults, disk) = (machine.path("faults"), machine.path("a"));
     std::fs::write(&faults, "").expect("written");
@@ -237,7 +237,7 @@ fn a_clear_in_vain_is_told_as_long_as_the_cause_lasts() {
 }
 
 #[test]
-fn what_was_taken_offline_is_not_brought_back() {
+fn offline_device_is_not_readmitted() {
     let machine = machine(&["a", "b", "c"], "mirror a b c");
     let (faults, offline, leg) = (machine.path("faults"), machine.path("b"), machine.path("c"));
     std::fs::write(&faults, "").expect("written");
@@ -256,7 +256,7 @@ fn what_was_taken_offline_is_not_brought_back() {
 
 #[test]
 fn events_are_followed_line_by_line() {
-    let machine = Machine::with_exported_volume();
+    let machine = TestHost::with_exported_volume();
     let server = machine.serve("");
     let mut follower = machine
         .command("pool events tank --follow --json")
@@ -278,7 +278,7 @@ fn events_are_followed_line_by_line() {
 }
 
 #[test]
-fn a_spare_stands_in_for_a_failed_leg_until_that_is_replaced() {
+fn spare_replaces_failed_leg_until_replacement() {
     let machine = machine(&["a", "b", "c", "s"], "mirror a b spare s");
     let (leg, spare) = (machine.path("b"), machine.path("s"));
     let faults = machine.path("faults");
@@ -304,8 +304,8 @@ fn a_spare_stands_in_for_a_failed_leg_until_that_is_replaced() {
 }
 
 #[test]
-fn a_read_waits_while_all_devices_are_gone() {
-    let machine = Machine::with_exported_volume();
+fn read_blocks_while_all_devices_are_missing() {
+    let machine = TestHost::with_exported_volume();
     let server = machine.serve("");
     let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
     client.write(0, &[9; 65_536]).expect("written");
@@ -316,7 +316,7 @@ fn a_read_waits_while_all_devices_are_gone() {
     std::fs::write(&faults, "").expect("written");
     let server = machine.serve(&format!("--leg-faults {}", faults.display()));
     let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
-    machine.take_disks_away(&faults);
+    machine.remove_disks(&faults);
     let reader = std::thread::spawn(move || client.read(0, 65_536));
     eventually("the pool is suspended", || {
         assert!(
@@ -336,8 +336,8 @@ fn a_read_waits_while_all_devices_are_gone() {
 }
 
 #[test]
-fn a_refused_destroy_leaves_the_volume_exported() {
-    let machine = Machine::with_exported_volume();
+fn refused_destroy_keeps_volume_exported() {
+    let machine = TestHost::with_exported_volume();
     machine.ok("snapshot create tank/v@s");
     machine.ok("snapshot clone tank/v@s tank/clone");
     let server = machine.serve("");

@@ -5,7 +5,7 @@ use crate::common::legs::Pair;
 /// A pool with one leg gets one on the other head, which then carries it alone. A resynchronization resumes after a
 /// crash.
 #[test]
-fn a_leg_of_the_other_head_joins_a_pool_that_had_one_leg() {
+fn leg_of_other_head_is_attached_to_single_leg_pool() {
     let (mut pair, server) = Pair::narrow();
     let mut client = pair.a.client();
     pair.write(&mut client, 40);
@@ -54,7 +54,7 @@ fn a_leg_of_the_other_head_joins_a_pool_that_had_one_leg() {
 
 /// It is a leg of another head, and nothing else is new there.
 #[test]
-fn a_leg_that_the_configuration_names_since_is_attached_without_a_new_start() {
+fn newly_configured_leg_is_attached_without_restart() {
     let (mut pair, server) = Pair::narrow();
     pair.widen();
     let words = format!("pool attach tank {} {}", pair.a.leg("a"), pair.b.leg("b"));

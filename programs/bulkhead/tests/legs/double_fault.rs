@@ -6,24 +6,24 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use crate::common::nbd::Nbd;
-use crate::common::{Machine, Said, ServerProcess, eventually};
+use crate::common::{CommandOutput, ServerProcess, TestHost, eventually};
 use serde_json::Value;
 
 /// The pool's server abandons a device after this time; the response to `pool clear` arrives some seconds later at the
 /// latest.
 const SERVER: &str = "--disk-timeout 2 --wait-for-devices 0 --leg-faults faults";
-const ANSWER_MAX: Duration = Duration::from_secs(20);
+const RESPONSE_MAX: Duration = Duration::from_secs(20);
 /// Exit codes.
 const NEEDS_CONFIRMATION: i32 = 6;
 const UNAVAILABLE: i32 = 8;
-const WORD: &str = "--missing-devices-are-not-newer";
+const CONFIRMATION_FLAG: &str = "--missing-devices-are-not-newer";
 
-fn serve(machine: &Machine) -> ServerProcess {
+fn serve(machine: &TestHost) -> ServerProcess {
     machine.serve(SERVER)
 }
 
 /// From now on exactly these devices fail as given.
-fn fail(machine: &Machine, faults: &[(&str, &str)]) {
+fn fail(machine: &TestHost, faults: &[(&str, &str)]) {
     let line = |(disk, how): &(&str, &str)| format!("{} {how}\n", machine.path(disk).display());
     let lines: String = faults.iter().map(line).collect();
     // Atomically: the server must never read half of it.
@@ -31,22 +31,22 @@ fn fail(machine: &Machine, faults: &[(&str, &str)]) {
     std::fs::rename(machine.path("faults.new"), machine.path("faults")).expect("renamed");
 }
 
-fn connect(machine: &Machine) -> Nbd {
+fn connect(machine: &TestHost) -> Nbd {
     Nbd::connect(&machine.nbd_socket(), "v").expect("connected")
 }
 
-fn write(machine: &Machine, byte: u8) {
+fn write(machine: &TestHost, byte: u8) {
     let mut client = connect(machine);
     client.write(0, &[byte; 4096]).expect("written");
     client.flush().expect("durable");
 }
 
-fn read(machine: &Machine) -> u8 {
+fn read(machine: &TestHost) -> u8 {
     connect(machine).read(0, 4096).expect("readable")[0]
 }
 
 /// Writes on another thread, and blocks until that is durable: the receiver gets the result, if there is one.
-fn begin_write(machine: &Machine, byte: u8) -> Receiver<bool> {
+fn begin_write(machine: &TestHost, byte: u8) -> Receiver<bool> {
     let (sender, receiver) = channel();
     let mut client = connect(machine);
     std::thread::spawn(move || {
@@ -56,16 +56,16 @@ fn begin_write(machine: &Machine, byte: u8) -> Receiver<bool> {
     receiver
 }
 
-fn pool(machine: &Machine) -> Value {
+fn pool(machine: &TestHost) -> Value {
     machine.ok("status tank --json").json()["pool"].clone()
 }
 
-fn is_suspended(machine: &Machine) -> bool {
+fn is_suspended(machine: &TestHost) -> bool {
     pool(machine)["suspended"] == true
 }
 
 /// Both legs fail during a write that was not acknowledged.
-fn lose_both(machine: &Machine) -> Receiver<bool> {
+fn lose_both(machine: &TestHost) -> Receiver<bool> {
     fail(machine, &[("a", "gone"), ("b", "gone")]);
     eventually("both are gone", || {
         machine.log().matches("fails on command").count() >= 2
@@ -76,15 +76,15 @@ fn lose_both(machine: &Machine) -> Receiver<bool> {
 }
 
 /// Runs `pool clear`, which responds in time whatever the devices do.
-fn clear(machine: &Machine, words: &str) -> Said {
+fn clear(machine: &TestHost, words: &str) -> CommandOutput {
     let begun = Instant::now();
     let said = machine.run(&format!("pool clear tank {words}"));
-    assert!(begun.elapsed() < ANSWER_MAX, "{} {}", said.out, said.err);
+    assert!(begun.elapsed() < RESPONSE_MAX, "{} {}", said.out, said.err);
     said
 }
 
 /// Clears the pool until it resumes, with this server or with the next one.
-fn go_on(machine: &Machine, mut server: ServerProcess) -> ServerProcess {
+fn clear_and_continue(machine: &TestHost, mut server: ServerProcess) -> ServerProcess {
     let deadline = Instant::now() + crate::common::SERVER_WAIT;
     loop {
         let said = clear(machine, "");
@@ -99,8 +99,8 @@ fn go_on(machine: &Machine, mut server: ServerProcess) -> ServerProcess {
     }
 }
 
-fn goes_on_without(gone: &str) {
-    let machine = Machine::with_exported_volume();
+fn continues_without(gone: &str) {
+    let machine = TestHost::with_exported_volume();
     fail(&machine, &[]);
     let server = serve(&machine);
     write(&machine, 1);
@@ -110,7 +110,7 @@ fn goes_on_without(gone: &str) {
         "no client receives a response"
     );
     fail(&machine, &[(gone, "gone")]);
-    let server = go_on(&machine, server);
+    let server = clear_and_continue(&machine, server);
     assert!([1, 2].contains(&read(&machine)), "nothing durable is lost");
     write(&machine, 3);
     fail(&machine, &[]);
@@ -122,18 +122,18 @@ fn goes_on_without(gone: &str) {
 }
 
 #[test]
-fn a_pool_goes_on_with_the_first_leg_alone_when_that_is_back() {
-    goes_on_without("b");
+fn pool_resumes_with_first_leg_alone_after_its_return() {
+    continues_without("b");
 }
 
 #[test]
-fn a_pool_goes_on_with_the_second_leg_alone_when_that_is_back() {
-    goes_on_without("a");
+fn pool_resumes_with_second_leg_alone_after_its_return() {
+    continues_without("a");
 }
 
 /// One leg owes a flush as long as it is away, and the other one returns: the library cannot even probe it.
-fn goes_on_without_its_flush(gone: &str) {
-    let machine = Machine::with_exported_volume();
+fn continues_without_its_flush(gone: &str) {
+    let machine = TestHost::with_exported_volume();
     fail(&machine, &[]);
     let server = serve(&machine);
     write(&machine, 1);
@@ -148,25 +148,25 @@ fn goes_on_without_its_flush(gone: &str) {
         "no client receives a response"
     );
     fail(&machine, &[(gone, "gone hang")]);
-    let server = go_on(&machine, server);
+    let server = clear_and_continue(&machine, server);
     assert!([1, 2].contains(&read(&machine)), "nothing durable is lost");
     write(&machine, 3);
     assert_eq!(server.stop(), 0, "{}", machine.log());
 }
 
 #[test]
-fn a_pool_goes_on_without_the_first_leg_that_owes_a_flush() {
-    goes_on_without_its_flush("a");
+fn pool_continues_without_first_leg_after_flush_failure() {
+    continues_without_its_flush("a");
 }
 
 #[test]
-fn a_pool_goes_on_without_the_second_leg_that_owes_a_flush() {
-    goes_on_without_its_flush("b");
+fn pool_continues_without_second_leg_after_flush_failure() {
+    continues_without_its_flush("b");
 }
 
 /// `a` fell behind, `b` acknowledged more and is then lost, and `a` returns.
-fn with_stale_leg_back() -> (Machine, ServerProcess) {
-    let machine = Machine::with_exported_volume();
+fn with_returned_stale_leg() -> (TestHost, ServerProcess) {
+    let machine = TestHost::with_exported_volume();
     fail(&machine, &[]);
     let server = serve(&machine);
     write(&machine, 1);
@@ -180,25 +180,25 @@ fn with_stale_leg_back() -> (Machine, ServerProcess) {
 }
 
 #[test]
-fn a_leg_that_lacks_acknowledged_writes_is_not_served_and_the_word_for_it_is_named() {
-    let (machine, server) = with_stale_leg_back();
+fn stale_leg_is_not_served_and_confirmation_is_named() {
+    let (machine, server) = with_returned_stale_leg();
     let said = clear(&machine, "");
     assert_eq!(said.code, NEEDS_CONFIRMATION, "{} {}", said.out, said.err);
     let missing = machine.path("b").display().to_string();
-    for part in ["tank", &missing, "pool clear tank", WORD] {
+    for part in ["tank", &missing, "pool clear tank", CONFIRMATION_FLAG] {
         assert!(said.err.contains(part), "{part}: {}", said.err);
     }
     assert!(is_suspended(&machine));
     fail(&machine, &[]);
-    let server = go_on(&machine, server);
+    let server = clear_and_continue(&machine, server);
     assert!([7, 2].contains(&read(&machine)));
     assert_eq!(server.stop(), 0, "{}", machine.log());
 }
 
 #[test]
-fn a_pool_that_begins_anew_without_a_leg_does_not_resume_with_it_before() {
-    let (machine, mut server) = with_stale_leg_back();
-    let said = clear(&machine, WORD);
+fn leg_returning_before_confirmed_restart_is_not_used() {
+    let (machine, mut server) = with_returned_stale_leg();
+    let said = clear(&machine, CONFIRMATION_FLAG);
     assert!(said.out.contains("next start"), "{} {}", said.out, said.err);
     // The server still has some tenths of a second, in which the other leg returns.
     fail(&machine, &[]);
@@ -217,9 +217,9 @@ fn a_pool_that_begins_anew_without_a_leg_does_not_resume_with_it_before() {
 }
 
 #[test]
-fn with_the_word_the_pool_begins_anew_with_the_leg_that_is_back() {
-    let (machine, mut server) = with_stale_leg_back();
-    let said = clear(&machine, WORD);
+fn confirmation_restarts_pool_with_returned_leg() {
+    let (machine, mut server) = with_returned_stale_leg();
+    let said = clear(&machine, CONFIRMATION_FLAG);
     assert_eq!(said.code, 0, "{} {}", said.out, said.err);
     assert!(said.out.contains("next start"), "{}", said.out);
     assert_eq!(server.wait(), UNAVAILABLE, "{}", machine.log());
@@ -237,9 +237,9 @@ fn with_the_word_the_pool_begins_anew_with_the_leg_that_is_back() {
 
 /// The confirmation is for the state in which it was made.
 #[test]
-fn the_word_is_not_used_where_the_other_leg_is_back_before_the_start() {
-    let (machine, mut server) = with_stale_leg_back();
-    assert_eq!(clear(&machine, WORD).code, 0);
+fn confirmation_is_unused_if_other_leg_returned() {
+    let (machine, mut server) = with_returned_stale_leg();
+    assert_eq!(clear(&machine, CONFIRMATION_FLAG).code, 0);
     assert_eq!(server.wait(), UNAVAILABLE, "{}", machine.log());
     fail(&machine, &[]);
     let server = serve(&machine);
@@ -252,8 +252,8 @@ fn is_durable(answered: &Receiver<bool>) -> bool {
 }
 
 #[test]
-fn a_clear_answers_while_the_last_device_does_not() {
-    let machine = Machine::with_disks(&["a"]);
+fn clear_returns_while_last_device_hangs() {
+    let machine = TestHost::with_disks(&["a"]);
     machine.ok("pool create tank a");
     machine.ok("volume create tank/v --size 32M --sparse");
     machine.ok("nbd export tank/v --name v");
@@ -263,7 +263,7 @@ fn a_clear_answers_while_the_last_device_does_not() {
     eventually("it hangs", || machine.log().contains("fails on command"));
     let answered = begin_write(&machine, 1);
     eventually("the pool is suspended", || is_suspended(&machine));
-    for words in ["", WORD] {
+    for words in ["", CONFIRMATION_FLAG] {
         let said = clear(&machine, words);
         assert_eq!(said.code, UNAVAILABLE, "{} {}", said.out, said.err);
         let device: &Path = &machine.path("a");

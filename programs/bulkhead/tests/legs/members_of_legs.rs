@@ -12,7 +12,7 @@ fn members(pair: &Pair) -> String {
 /// Its file is lost: it does not vote, and cannot be used to open the pool, until an administrator confirms it and the
 /// owner has sent it the record.
 #[test]
-fn a_witness_without_its_file_is_no_vote_until_it_was_told_anew() {
+fn witness_without_file_has_no_vote_until_updated() {
     let (mut pair, server) = Pair::new(true);
     let mut client = pair.a.client();
     pair.write(&mut client, 10);
@@ -38,7 +38,7 @@ fn a_witness_without_its_file_is_no_vote_until_it_was_told_anew() {
     assert!(said.contains("too few members respond"), "{said}");
     pair.b.start_leg_server();
     let server = pair.a.serve("");
-    pair.await_witness_told();
+    pair.await_witness_updated();
     // The second loss: the witness signs that the leg of `b` is out, and stores that.
     let mut client = pair.a.client();
     pair.b.leg_server.kill();
@@ -60,7 +60,7 @@ fn a_witness_without_its_file_is_no_vote_until_it_was_told_anew() {
 /// The witness and the owner restore the membership of the head while the pool is served. Then the witness is lost, and
 /// the two heads decide.
 #[test]
-fn a_head_without_its_file_is_told_anew_while_the_pool_is_served() {
+fn head_without_file_is_updated_while_pool_is_served() {
     let (mut pair, server) = Pair::new(true);
     let mut client = pair.a.client();
     pair.write(&mut client, 10);
@@ -101,7 +101,7 @@ fn a_head_without_its_file_is_told_anew_while_the_pool_is_served() {
 
 /// Its host was replaced: another key, the same number.
 #[test]
-fn a_witness_on_another_machine_takes_the_place_of_the_one_before() {
+fn witness_on_another_host_replaces_former_one() {
     let (mut pair, server) = Pair::new(true);
     let mut client = pair.a.client();
     pair.write(&mut client, 10);
@@ -115,7 +115,7 @@ fn a_witness_on_another_machine_takes_the_place_of_the_one_before() {
     let server = pair.a.serve("");
     let (is_done, said) = pair.witness_does(&["readmit", "77", "--forget", "--replaced"]);
     assert!(is_done, "{said}");
-    pair.await_witness_told();
+    pair.await_witness_updated();
     pair.a.await_all_current();
     let mut client = pair.a.client();
     pair.b.leg_server.kill();

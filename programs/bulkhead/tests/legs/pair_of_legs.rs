@@ -13,7 +13,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// The other head's leg-server is killed: writes continue after a pause, and the leg is resynchronized. A leg that
 /// hangs repeatedly is left out, with an alert, until an administrator confirms that it is in order.
 #[test]
-fn a_killed_lender_is_dropped_and_comes_back_current_unless_it_fails_too_often() {
+fn killed_lender_is_dropped_and_readmitted_unless_flapping() {
     let (mut pair, server) = Pair::new(true);
     let mut client = pair.a.client();
     pair.write(&mut client, 20);
@@ -60,7 +60,7 @@ fn a_killed_lender_is_dropped_and_comes_back_current_unless_it_fails_too_often()
 
 /// The whole head that served is lost: the other one has all data, and later resynchronizes the first one's leg.
 #[test]
-fn after_the_loss_of_a_head_the_other_one_has_all_that_was_acknowledged() {
+fn head_loss_keeps_acknowledged_writes_on_other_head() {
     let (mut pair, server) = Pair::new(true);
     let mut client = pair.a.client();
     pair.write(&mut client, 40);
@@ -86,7 +86,7 @@ fn after_the_loss_of_a_head_the_other_one_has_all_that_was_acknowledged() {
 /// openzfs#14640 over two hosts: a leg falls behind, all processes stop, and its head alone
 /// returns.
 #[test]
-fn a_stale_head_alone_refuses_and_says_who_is_newer() {
+fn stale_head_alone_refuses_and_names_newer_one() {
     let (mut pair, server) = Pair::new(true);
     let mut client = pair.a.client();
     pair.write(&mut client, 20);
@@ -196,7 +196,7 @@ fn a_hung_lender_is_dropped_within_the_deadline() {
 /// Without a witness the confirmed fence of the other head replaces its vote, if this head has been in contact with it
 /// since it was started.
 #[test]
-fn two_heads_alone_go_on_by_a_confirmed_fence_and_not_without() {
+fn two_heads_without_witness_continue_only_by_fence() {
     let (mut pair, server) = Pair::new(false);
     let mut client = pair.a.client();
     pair.write(&mut client, 20);
@@ -231,7 +231,7 @@ fn two_heads_alone_go_on_by_a_confirmed_fence_and_not_without() {
 
 /// Both heads lose power while both legs are current: one of them and the witness are enough.
 #[test]
-fn after_the_loss_of_both_heads_one_and_the_witness_start() {
+fn one_head_and_witness_start_after_loss_of_both() {
     let (mut pair, server) = Pair::new(true);
     let mut client = pair.a.client();
     pair.write(&mut client, 20);
@@ -252,7 +252,7 @@ fn after_the_loss_of_both_heads_one_and_the_witness_start() {
 
 /// `status` names the stale leg, and the member that does not respond.
 #[test]
-fn status_tells_of_a_stale_leg_and_of_who_does_not_answer() {
+fn status_reports_stale_leg_and_unresponsive_member() {
     let (mut pair, server) = Pair::new(true);
     let status = || pair.a.machine.ok("pool status tank").out;
     assert!(!status().contains("lacks"), "{}", status());
@@ -346,7 +346,7 @@ fn kinds_of_events(asked: &Head) -> String {
 /// An administrator opens the other head's leg as a pool of its own, writes there, and returns it. It is left out and
 /// reported, can be inspected, and is overwritten by a copy of the pool after a confirmation that names the pool.
 #[test]
-fn a_leg_with_a_history_of_its_own_is_told_and_copied_in_full_by_a_word() {
+fn diverged_leg_is_reported_and_recopied_after_confirmation() {
     let (mut pair, server) = Pair::new(true);
     let mut client = pair.a.client();
     pair.write(&mut client, 20);
@@ -435,7 +435,7 @@ fn a_leg_with_a_history_of_its_own_is_told_and_copied_in_full_by_a_word() {
 
 /// The confirmation that the owner is stopped is wrong, and the owner is still reachable.
 #[test]
-fn a_head_that_serves_is_not_taken_for_stopped() {
+fn serving_head_is_not_treated_as_stopped() {
     let (mut pair, server) = Pair::new(true);
     let mut client = pair.a.client();
     pair.write(&mut client, 5);
@@ -450,7 +450,7 @@ fn a_head_that_serves_is_not_taken_for_stopped() {
 /// Two heads and no witness: the server hangs, and the leg-server next to it runs. A confirmation does not override its
 /// response.
 #[test]
-fn a_head_whose_server_stands_still_is_not_taken_for_stopped() {
+fn head_with_hung_server_is_not_treated_as_stopped() {
     let (mut pair, server) = Pair::new(false);
     let mut client = pair.a.client();
     pair.write(&mut client, 20);
@@ -468,7 +468,7 @@ fn a_head_whose_server_stands_still_is_not_taken_for_stopped() {
 /// Two heads and no witness: a whole head stalls and is treated as off. When it resumes it discards its state, and
 /// acknowledges nothing.
 #[test]
-fn a_head_that_stood_still_does_not_go_on_with_what_it_knew() {
+fn stalled_head_discards_its_state_after_resuming() {
     let (mut pair, server) = Pair::new(false);
     let mut client = pair.a.client();
     pair.write(&mut client, 20);
@@ -499,7 +499,7 @@ fn a_head_that_stood_still_does_not_go_on_with_what_it_knew() {
 
 /// The leg-server alone stalls: its pool server is reachable, and a confirmation is refused.
 #[test]
-fn a_head_that_is_heard_is_not_taken_for_stopped_though_its_leg_server_stands_still() {
+fn reachable_head_with_hung_leg_server_is_not_stopped() {
     let (mut pair, server) = Pair::new(false);
     let mut client = pair.a.client();
     pair.write(&mut client, 5);
@@ -516,7 +516,7 @@ fn a_head_that_is_heard_is_not_taken_for_stopped_though_its_leg_server_stands_st
 /// Two heads and no witness, and the network between their disks is cut, but not that of the cluster: it stops the
 /// pool's server on one head and starts it on the other one, in either order. A stopped server is no vote of its head.
 #[test]
-fn two_heads_alone_with_a_cut_network_lose_nothing_wherever_the_cluster_starts_the_pool() {
+fn two_heads_with_cut_network_lose_no_acknowledged_write() {
     let (mut pair, server) = Pair::with_network();
     let mut client = pair.a.client();
     pair.write(&mut client, 20);
@@ -560,7 +560,7 @@ fn two_heads_alone_with_a_cut_network_lose_nothing_wherever_the_cluster_starts_t
 
 /// A pool is to be created on the disks of another pool that is served: it is refused before the disks are changed.
 #[test]
-fn disks_of_a_pool_that_is_served_are_not_taken_for_a_new_one() {
+fn disks_of_served_pool_are_refused_for_new_pool() {
     let (mut pair, server) = Pair::new(true);
     let mut client = pair.a.client();
     pair.write(&mut client, 10);
@@ -600,7 +600,7 @@ fn disks_of_a_pool_that_is_served_are_not_taken_for_a_new_one() {
 /// Two heads and no witness: the other head is lost while the pool is open. When it was fenced since, writes continue.
 /// The cluster's agent reports that by a file; here the test does.
 #[test]
-fn writes_go_on_when_the_other_head_was_fenced_since_it_was_missed() {
+fn writes_resume_after_fence_of_lost_head() {
     let (mut pair, server) = Pair::new(false);
     let mut client = pair.a.client();
     pair.write(&mut client, 10);
@@ -651,7 +651,7 @@ fn writes_go_on_when_the_other_head_was_fenced_since_it_was_missed() {
 /// The heads have different configurations of the pool: that is reported while it is open, and the next start is
 /// refused.
 #[test]
-fn a_head_with_another_configuration_is_told_and_no_pool_is_opened_with_it() {
+fn configuration_mismatch_is_reported_and_start_refused() {
     let (mut pair, server) = Pair::new(true);
     let path = pair.a.machine.path("a").display().to_string();
     let other = format!("{path}-other");
@@ -673,10 +673,10 @@ fn a_head_with_another_configuration_is_told_and_no_pool_is_opened_with_it() {
 
 /// A connection to a leg is cut while its lender runs: the next session resumes, and no leg is dropped.
 #[test]
-fn a_cut_connection_is_taken_up_again_and_the_leg_stays_current() {
+fn cut_connection_resumes_and_leg_stays_current() {
     let (mut pair, server) = Pair::new(true);
     assert_eq!(server.stop(), 0);
-    let way = pair.way_to_b();
+    let way = pair.link_to_b();
     let server = pair.a.serve("");
     let records = pair.a.records();
     let mut client = pair.a.client();
@@ -699,7 +699,7 @@ fn a_cut_connection_is_taken_up_again_and_the_leg_stays_current() {
 
 /// The only current leg is the other head's: the pool is opened on it alone, and the own leg is resynchronized.
 #[test]
-fn a_head_with_a_stale_leg_opens_the_pool_on_the_other_heads_leg() {
+fn head_with_stale_leg_opens_pool_on_leg_of_peer() {
     let (mut pair, server) = Pair::new(true);
     let mut client = pair.a.client();
     pair.write(&mut client, 20);
@@ -722,7 +722,7 @@ fn a_head_with_a_stale_leg_opens_the_pool_on_the_other_heads_leg() {
 /// Two heads and no witness: no write that only one leg has is acknowledged before the other head is confirmed to be
 /// off.
 #[test]
-fn without_a_witness_writes_wait_for_the_other_head_or_its_fence() {
+fn writes_without_witness_wait_for_peer_or_its_fence() {
     let (mut pair, server) = Pair::new(false);
     let mut client = pair.a.client();
     pair.write(&mut client, 20);

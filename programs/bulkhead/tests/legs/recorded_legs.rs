@@ -20,7 +20,7 @@ fn is_recorded(pair: &Pair) {
 /// A mirror on one head with data gets a leg on a second head, which then carries it alone. It cannot be opened without
 /// its record.
 #[test]
-fn a_pool_of_one_head_gets_legs_and_is_opened_by_its_record_only() {
+fn single_head_pool_with_legs_opens_only_by_record() {
     let (mut pair, mut server) = Pair::plain();
     let mut client = pair.a.client();
     pair.write(&mut client, 40);
@@ -103,7 +103,7 @@ fn is_refused_with(pair: &mut Pair, from: &str, to: &str, code: i32, parts: &[&s
 
 /// Missing paths, on either head, and a wrong certificate.
 #[test]
-fn what_cannot_be_meant_is_told_before_anything_is_changed() {
+fn invalid_paths_and_certificate_are_refused_before_changes() {
     let (mut pair, server) = Pair::plain();
     assert_eq!(server.stop(), 0);
     let path = |head: &Head, name: &str| format!("\"{}\"", head.machine.path(name).display());
@@ -123,7 +123,7 @@ fn what_cannot_be_meant_is_told_before_anything_is_changed() {
 /// No process may lend or record the pool concurrently, and a number is not reused for another
 /// record.
 #[test]
-fn a_record_is_forgotten_only_while_nobody_goes_by_it_and_its_number_is_used_once() {
+fn record_in_use_is_not_discarded_and_number_not_reused() {
     let (mut pair, server) = Pair::plain();
     assert_eq!(server.stop(), 0);
     is_recorded(&pair);
@@ -157,7 +157,7 @@ fn a_record_is_forgotten_only_while_nobody_goes_by_it_and_its_number_is_used_onc
 /// The command was interrupted when the labels named the record and no member had it, or all but one had it. It is
 /// repeated.
 #[test]
-fn a_record_that_was_not_finished_is_taken_up() {
+fn incomplete_record_creation_is_resumed() {
     let (mut pair, server) = Pair::plain();
     let mut client = pair.a.client();
     pair.write(&mut client, 20);
@@ -175,14 +175,14 @@ fn a_record_that_was_not_finished_is_taken_up() {
         is_recorded(&pair);
     }
     is_recorded(&pair);
-    pair.await_witness_told();
+    pair.await_witness_updated();
     // One member did not get it, and the rest continued without that member.
     pair.forget(&["w"]);
     let server = pair.a.serve("");
     pair.check(&mut pair.a.client());
     assert_eq!(server.stop(), 0);
     is_recorded(&pair);
-    pair.await_witness_told();
+    pair.await_witness_updated();
     let (code, said) = records(&pair);
     assert_eq!(code, 4, "{said}");
     let server = pair.a.serve("");
@@ -192,7 +192,7 @@ fn a_record_that_was_not_finished_is_taken_up() {
 
 /// The command is killed repeatedly, each time a little later.
 #[test]
-fn a_command_that_is_killed_at_any_time_leaves_a_pool_that_it_takes_up() {
+fn killed_record_command_can_be_repeated() {
     let (mut pair, server) = Pair::plain();
     let mut client = pair.a.client();
     pair.write(&mut client, 20);
@@ -221,7 +221,7 @@ fn a_command_that_is_killed_at_any_time_leaves_a_pool_that_it_takes_up() {
 /// Members change by another record: the pool continues without its record on one head, and gets one with the new
 /// members.
 #[test]
-fn two_heads_get_a_witness_by_another_record() {
+fn new_record_adds_witness_to_two_heads() {
     let (mut pair, server) = Pair::new(false);
     let mut client = pair.a.client();
     pair.write(&mut client, 20);

@@ -24,8 +24,8 @@ fn scrub(head: &crate::common::legs::Head) {
 }
 
 /// The head that serves is lost, and the other one takes over.
-fn the_other_head_has_all(pair: &mut Pair, server: ServerProcess) {
-    let server = pair.b_takes_over(server);
+fn assert_other_head_has_all(pair: &mut Pair, server: ServerProcess) {
+    let server = pair.take_over_on_b(server);
     scrub(&pair.b);
     assert_eq!(server.stop(), 0);
 }
@@ -33,7 +33,7 @@ fn the_other_head_has_all(pair: &mut Pair, server: ServerProcess) {
 /// The other head's disk fails permanently. A new one replaces it, is resynchronized, and carries the pool alone. The
 /// old one is not accepted again.
 #[test]
-fn a_disk_of_the_other_head_that_died_is_replaced() {
+fn dead_disk_of_other_head_is_replaced() {
     let (mut pair, server) = Pair::new(true);
     let mut client = pair.a.client();
     pair.write(&mut client, 20);
@@ -68,13 +68,13 @@ fn a_disk_of_the_other_head_that_died_is_replaced() {
     );
     scrub(&pair.a);
     drop(client);
-    the_other_head_has_all(&mut pair, server);
+    assert_other_head_has_all(&mut pair, server);
 }
 
 /// While the pool is closed a new disk replaces the other head's, and the configuration is
 /// unchanged.
 #[test]
-fn a_blank_disk_in_the_place_of_a_current_leg_does_not_keep_the_pool_closed() {
+fn blank_disk_for_current_leg_does_not_block_pool_start() {
     let (mut pair, server) = Pair::new(true);
     let mut client = pair.a.client();
     pair.write(&mut client, 20);
@@ -101,12 +101,12 @@ fn a_blank_disk_in_the_place_of_a_current_leg_does_not_keep_the_pool_closed() {
         .ok(advice.trim_matches('`').trim_start_matches("bulkhead "));
     pair.a.await_all_current();
     drop(client);
-    the_other_head_has_all(&mut pair, server);
+    assert_other_head_has_all(&mut pair, server);
 }
 
 /// The other head's disk is plugged in again, or a copy of it is: the leg-server reopens it, and is not restarted.
 #[test]
-fn a_disk_of_the_other_head_that_was_plugged_in_again_gets_what_it_missed() {
+fn replugged_disk_of_other_head_is_resilvered() {
     let (mut pair, server) = Pair::new(true);
     let mut client = pair.a.client();
     pair.write(&mut client, 20);
@@ -122,13 +122,13 @@ fn a_disk_of_the_other_head_that_was_plugged_in_again_gets_what_it_missed() {
     pair.write(&mut client, 4);
     scrub(&pair.a);
     drop(client);
-    the_other_head_has_all(&mut pair, server);
+    assert_other_head_has_all(&mut pair, server);
     std::fs::remove_file(old).expect("nobody has it");
 }
 
 /// A disk of the head that serves is replaced while it is in use.
 #[test]
-fn a_disk_of_the_head_that_serves_is_exchanged_while_it_is_current() {
+fn current_disk_of_serving_head_is_replaced() {
     let (mut pair, server) = Pair::new(true);
     let mut client = pair.a.client();
     pair.write(&mut client, 20);
@@ -158,7 +158,7 @@ fn a_disk_of_the_head_that_serves_is_exchanged_while_it_is_current() {
 
 /// Once it is on record, the next owner resumes it: here, and on the head with the disk.
 #[test]
-fn a_replacement_is_taken_up_by_the_next_owner() {
+fn replacement_is_resumed_by_next_owner() {
     let (mut pair, server) = Pair::new(true);
     let mut client = pair.a.client();
     pair.write(&mut client, 40);
@@ -210,7 +210,7 @@ fn a_replacement_is_taken_up_by_the_next_owner() {
 
 /// A disk that cannot replace a leg is refused, without any change.
 #[test]
-fn a_disk_that_does_not_fit_or_carries_something_is_refused() {
+fn replacement_disk_too_small_or_not_empty_is_refused() {
     let (mut pair, server) = Pair::new(true);
     let mut client = pair.a.client();
     pair.write(&mut client, 4);
@@ -252,7 +252,7 @@ fn a_disk_that_does_not_fit_or_carries_something_is_refused() {
 
 /// A change of the pool's devices that bypasses its record is refused, and the other head can still serve it.
 #[test]
-fn devices_of_a_pool_of_legs_are_not_changed_behind_its_record() {
+fn device_changes_bypassing_the_record_are_refused() {
     let (mut pair, server) = Pair::new(true);
     let mut client = pair.a.client();
     pair.write(&mut client, 4);

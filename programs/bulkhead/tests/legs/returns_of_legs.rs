@@ -23,7 +23,7 @@ fn scrub(head: &Head) {
 /// With many groups the uberblocks of successive transaction groups are on different devices, and
 /// differ in age when the server is killed.
 #[test]
-fn a_pool_of_five_groups_opens_again_after_each_crash_and_takes_stale_legs_back() {
+fn five_group_pool_reopens_after_crashes_and_readmits_legs() {
     let (mut pair, mut server) = Pair::with_groups(GROUPS, true);
     for _ in 0..3 {
         let mut client = pair.a.client();
@@ -46,7 +46,7 @@ fn a_pool_of_five_groups_opens_again_after_each_crash_and_takes_stale_legs_back(
     pair.a.await_all_current();
     pair.write(&mut client, 8);
     drop(client);
-    let server = pair.b_takes_over(server);
+    let server = pair.take_over_on_b(server);
     assert_eq!(server.stop(), 0);
 }
 
@@ -74,14 +74,14 @@ fn an_older_image_of_a_stale_leg_is_copied_in_full() {
     scrub(&pair.a);
     pair.write(&mut client, 10);
     drop(client);
-    let server = pair.b_takes_over(server);
+    let server = pair.take_over_on_b(server);
     scrub(&pair.b);
     assert_eq!(server.stop(), 0);
 }
 
 /// The record counts copies by the groups of the file, and the library uses the disks as in their labels.
 #[test]
-fn two_disks_of_a_head_with_each_others_number_keep_the_pool_closed() {
+fn swapped_disk_numbers_block_pool_start() {
     let (mut pair, server) = Pair::with_groups(2, true);
     let mut client = pair.a.client();
     pair.write(&mut client, 20);

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use crate::common::nbd::Nbd;
-use crate::common::{Machine, eventually};
+use crate::common::{TestHost, eventually};
 
 /// Exit code of an action that needs a confirmation of the administrator.
 const NEEDS_CONFIRMATION: i32 = 6;
@@ -17,43 +17,43 @@ const SERVER: &str = "pool-server tank --no-iscsi --no-nbd --wait-for-devices";
 const STEPS_APART: usize = 3;
 
 /// Contents of the first block: the number of the surviving write.
-fn write(machine: &Machine, byte: u8) {
+fn write(machine: &TestHost, byte: u8) {
     let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
     client.write(0, &[byte; 4096]).expect("written");
     client.flush().expect("durable");
 }
 
-fn read(machine: &Machine) -> u8 {
+fn read(machine: &TestHost) -> u8 {
     let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
     client.read(0, 4096).expect("readable")[0]
 }
 
-fn take_away(machine: &Machine, disk: &str) {
+fn remove_device(machine: &TestHost, disk: &str) {
     std::fs::create_dir_all(machine.path("away")).expect("a folder");
     let away = machine.path("away").join(disk);
     std::fs::rename(machine.path(disk), away).expect("taken away");
 }
 
-fn bring_back(machine: &Machine, disk: &str) {
+fn restore_device(machine: &TestHost, disk: &str) {
     let away = machine.path("away").join(disk);
     std::fs::rename(away, machine.path(disk)).expect("brought back");
 }
 
 /// `a` fell behind, then the server was killed, and `b` is missing: only old contents are present.
-fn with_stale_leg_alone() -> Machine {
-    let machine = Machine::with_exported_volume();
+fn with_stale_leg_alone() -> TestHost {
+    let machine = TestHost::with_exported_volume();
     let server = machine.serve("");
     write(&machine, 1);
     let a = machine.path("a");
     machine.ok(&format!("pool offline tank {}", a.display()));
     write(&machine, 2);
     server.kill();
-    take_away(&machine, "b");
+    remove_device(&machine, "b");
     machine
 }
 
 #[test]
-fn a_stale_leg_alone_is_not_served_and_the_refusal_says_what_is_missing_and_what_to_do() {
+fn stale_leg_alone_is_refused_with_reason_and_advice() {
     let machine = with_stale_leg_alone();
     let said = machine.run(&format!("{SERVER} 0"));
     assert_eq!(said.code, NEEDS_CONFIRMATION, "{} {}", said.out, said.err);
@@ -64,14 +64,14 @@ fn a_stale_leg_alone_is_not_served_and_the_refusal_says_what_is_missing_and_what
     }
     machine.refused("volume list tank", NEEDS_CONFIRMATION, command);
 
-    bring_back(&machine, "b");
+    restore_device(&machine, "b");
     let server = machine.serve("");
     assert_eq!(read(&machine), 2);
     assert_eq!(server.stop(), 0);
 }
 
 #[test]
-fn a_server_waits_for_a_device_that_comes_late_and_serves_what_is_on_it() {
+fn server_waits_for_late_device_and_serves_its_data() {
     let machine = with_stale_leg_alone();
     let log = std::fs::File::create(machine.path("log")).expect("a log");
     let mut command = machine.command(&format!("{SERVER} 60"));
@@ -79,7 +79,7 @@ fn a_server_waits_for_a_device_that_comes_late_and_serves_what_is_on_it() {
     let child = command.spawn().expect("the server starts");
     let server = crate::common::ServerProcess { child };
     eventually("it waits", || machine.log().contains("waiting for devices"));
-    bring_back(&machine, "b");
+    restore_device(&machine, "b");
     eventually("it serves", || machine.log().contains("listening"));
     assert_eq!(server.stop(), 0);
     let server = machine.serve("");
@@ -88,7 +88,7 @@ fn a_server_waits_for_a_device_that_comes_late_and_serves_what_is_on_it() {
 }
 
 #[test]
-fn a_word_of_the_administrator_opens_one_state_of_the_pool_once() {
+fn confirmation_opens_one_state_of_pool_once() {
     let machine = with_stale_leg_alone();
     let before = std::fs::read(machine.path("a")).expect("readable");
     let confirm = "pool confirm tank";
@@ -112,22 +112,22 @@ fn a_word_of_the_administrator_opens_one_state_of_the_pool_once() {
 }
 
 #[test]
-fn a_word_about_one_state_of_the_pool_is_none_about_another() {
+fn confirmation_is_invalid_for_another_state() {
     let machine = with_stale_leg_alone();
     machine.ok("pool confirm tank --missing-devices-are-not-newer");
     // Used with all devices present, it has no effect.
-    bring_back(&machine, "b");
+    restore_device(&machine, "b");
     let server = machine.serve("");
     write(&machine, 3);
     server.kill();
-    take_away(&machine, "b");
+    remove_device(&machine, "b");
     machine.refused(&format!("{SERVER} 0"), NEEDS_CONFIRMATION, "pool confirm");
 }
 
 /// The label of the leg is written first, and then the configuration of the pool without it.
 /// Whichever write of a detach was the last one, the remaining device is intact.
 #[test]
-fn a_leg_whose_detachment_was_cut_short_is_no_newer_than_the_others() {
+fn leg_of_interrupted_detach_is_not_newer_than_others() {
     let ends = (0..200)
         .step_by(STEPS_APART)
         .map(detached_until)
@@ -145,7 +145,7 @@ enum DetachEnd {
 
 /// Kills the server that detaches `b` after this number of writes to `a`, if it gets there.
 fn detached_until(step: u32) -> DetachEnd {
-    let machine = Machine::with_exported_volume();
+    let machine = TestHost::with_exported_volume();
     let [a, b] = ["a", "b"].map(|disk| machine.path(disk));
     let faults = machine.path("faults");
     std::fs::write(&faults, "").expect("written");
@@ -161,13 +161,13 @@ fn detached_until(step: u32) -> DetachEnd {
         false => DetachEnd::CutShort,
     };
     if end != DetachEnd::BeforeTheLabel {
-        assert_is_whole_without(&machine, &b);
+        assert_is_healthy_without(&machine, &b);
     }
     end
 }
 
 /// `leg` was detached, or is about to be. No data is lost, and the pool needs only the other one.
-fn assert_is_whole_without(machine: &Machine, leg: &Path) {
+fn assert_is_healthy_without(machine: &TestHost, leg: &Path) {
     let server = machine.serve("--wait-for-devices 0");
     assert_eq!(read(machine), 1);
     assert_eq!(server.stop(), 0);
@@ -184,8 +184,8 @@ fn has_label(disk: &Path) -> bool {
 
 /// `a` fell behind, `b` continued and was replaced by `c`: `b` was detached, and is no evidence that `a` is current.
 #[test]
-fn a_leg_that_was_let_go_does_not_vouch_for_one_that_fell_behind_before() {
-    let machine = Machine::with_exported_volume();
+fn detached_leg_is_no_evidence_for_stale_leg() {
+    let machine = TestHost::with_exported_volume();
     let server = machine.serve("");
     machine.ok(&format!(
         "pool offline tank {}",
@@ -201,15 +201,15 @@ fn a_leg_that_was_let_go_does_not_vouch_for_one_that_fell_behind_before() {
     ));
     eventually("the copy is complete", || !has_label(&b));
     server.kill();
-    take_away(&machine, "c");
+    remove_device(&machine, "c");
     machine.refused(&format!("{SERVER} 0"), NEEDS_CONFIRMATION, "pool confirm");
 }
 
 /// A drill removes a disk, and then the head.
 #[test]
-fn a_leg_that_failed_while_it_was_served_is_marked_and_the_others_start_without_a_word() {
+fn leg_failed_while_served_is_marked_and_others_start() {
     let machine = with_failed_leg();
-    take_away(&machine, "a");
+    remove_device(&machine, "a");
     let server = machine.serve("--wait-for-devices 0");
     assert_eq!(read(&machine), 2);
     assert_eq!(server.stop(), 0);
@@ -225,8 +225,8 @@ fn is_marked(disk: &Path) -> bool {
 }
 
 /// `a` failed under load, the server was killed, and the fault is gone.
-fn with_failed_leg() -> Machine {
-    let machine = Machine::with_exported_volume();
+fn with_failed_leg() -> TestHost {
+    let machine = TestHost::with_exported_volume();
     let faults = machine.path("faults");
     std::fs::write(&faults, "").expect("written");
     let server = machine.serve(&format!("--leg-faults {}", faults.display()));
@@ -245,7 +245,7 @@ fn with_failed_leg() -> Machine {
 
 /// A disk can be found by its label but not be opened, such as a volume of a SAN that was shrunk.
 #[test]
-fn a_pool_does_not_go_back_to_a_failed_leg_because_the_newer_one_cannot_be_opened() {
+fn unopenable_newer_leg_does_not_revert_to_failed_leg() {
     let machine = with_failed_leg();
     let b = machine.path("b");
     let whole = std::fs::read(&b).expect("readable");
@@ -259,13 +259,13 @@ fn a_pool_does_not_go_back_to_a_failed_leg_because_the_newer_one_cannot_be_opene
 }
 
 #[test]
-fn a_device_that_cannot_be_opened_is_taken_away_and_confirmed_like_one_that_is_lost() {
+fn unopenable_device_is_confirmed_like_a_lost_one() {
     let machine = with_stale_leg_alone();
-    bring_back(&machine, "b");
+    restore_device(&machine, "b");
     shrink(&machine.path("b"));
     is_refused_without(&machine, "b");
 
-    take_away(&machine, "b");
+    remove_device(&machine, "b");
     machine.ok("pool confirm tank --missing-devices-are-not-newer");
     let server = machine.serve("--wait-for-devices 0");
     assert_eq!(read(&machine), 1);
@@ -273,9 +273,9 @@ fn a_device_that_cannot_be_opened_is_taken_away_and_confirmed_like_one_that_is_l
 }
 
 #[test]
-fn a_leg_that_is_known_to_be_stale_and_cannot_be_opened_does_not_stand_in_the_way() {
+fn unopenable_leg_known_as_stale_does_not_block_start() {
     let machine = with_stale_leg_alone();
-    bring_back(&machine, "b");
+    restore_device(&machine, "b");
     shrink(&machine.path("a"));
     let server = machine.serve("--wait-for-devices 0");
     assert_eq!(read(&machine), 2);
@@ -290,7 +290,7 @@ fn shrink(disk: &Path) {
     file.set_len(bytes / 4 * 3).expect("smaller");
 }
 
-fn is_refused_without(machine: &Machine, disk: &str) {
+fn is_refused_without(machine: &TestHost, disk: &str) {
     let said = machine.run(&format!("{SERVER} 0"));
     assert_eq!(said.code, NEEDS_CONFIRMATION, "{} {}", said.out, said.err);
     let what = format!("{} cannot be opened", machine.path(disk).display());

@@ -10,7 +10,7 @@ use leg_record::{MemberId, Membership};
 /// Longest time that a client may be blocked when a leg is lost. The promise is 3 s; a busy host gets more.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// Longer than a server may stall without checking its ownership.
-const STANDSTILLS: [Duration; 2] = [Duration::from_millis(1_500), Duration::from_secs(3)];
+const STALLS: [Duration; 2] = [Duration::from_millis(1_500), Duration::from_secs(3)];
 const ADD: &str = "pool add-head tank c";
 
 /// Returns whether the record that the member of a head accepted names three heads.
@@ -41,9 +41,9 @@ fn attach(pair: &mut Pair, third: &Head) {
 }
 
 /// Most labels are on other heads, which are queried for ownership. Clients write concurrently.
-fn stands_still(pair: &mut Pair, server: &ServerProcess) {
+fn is_stalled(pair: &mut Pair, server: &ServerProcess) {
     let mut client = pair.a.client();
-    for length in STANDSTILLS {
+    for length in STALLS {
         std::thread::scope(|scope| {
             let stop = || {
                 server.freeze();
@@ -67,7 +67,7 @@ fn stands_still(pair: &mut Pair, server: &ServerProcess) {
     pair.check(&mut client);
 }
 
-fn a_third_head_joins(has_witness: bool) {
+fn add_third_head(has_witness: bool) {
     let (mut pair, server) = Pair::new(has_witness);
     let unnamed = pair.a.fails(ADD);
     assert!(unnamed.contains("names no head c"), "{unnamed}");
@@ -89,7 +89,7 @@ fn a_third_head_joins(has_witness: bool) {
     eventually("the third head has the record", || has_three(&third));
     assert!(pair.a.does(ADD).contains("c is a head of the pool"));
     attach(&mut pair, &third);
-    stands_still(&mut pair, &server);
+    is_stalled(&mut pair, &server);
     // A witness has no vote any more, and no fence is needed.
     pair.witness.kill();
     pair.b.leg_server.kill();
@@ -140,18 +140,18 @@ fn a_third_head_joins(has_witness: bool) {
 }
 
 #[test]
-fn a_third_head_joins_two_and_the_pool_outlives_any_one() {
-    a_third_head_joins(false);
+fn third_head_joins_and_pool_survives_loss_of_any_head() {
+    add_third_head(false);
 }
 
 #[test]
-fn a_third_head_takes_the_place_of_a_witness() {
-    a_third_head_joins(true);
+fn third_head_replaces_a_witness() {
+    add_third_head(true);
 }
 
 /// All acknowledged writes survive, and the head is added when the request is repeated.
 #[test]
-fn a_third_head_is_added_whenever_the_owner_is_killed_meanwhile() {
+fn third_head_addition_survives_concurrent_owner_kill() {
     let (mut pair, mut server) = Pair::new(true);
     let third = name_third(&mut pair);
     for after_ms in [0, 40, 120, 400] {

@@ -51,7 +51,7 @@ fn name_witness(pair: &mut Pair) {
 }
 
 #[test]
-fn a_witness_that_is_added_decides_and_one_that_was_removed_does_not() {
+fn added_witness_votes_and_removed_witness_does_not() {
     let (mut pair, server) = Pair::new(false);
     assert_eq!(
         has_witness(&pair.a),
@@ -70,7 +70,7 @@ fn a_witness_that_is_added_decides_and_one_that_was_removed_does_not() {
     for head in [&pair.a, &pair.b] {
         assert_eq!(has_witness(head), Some(true), "{}", head.name);
     }
-    pair.await_witness_told();
+    pair.await_witness_updated();
     assert_eq!(
         members(&pair.a),
         (vec!["a".into(), "b".into(), "w".into()], vec![])
@@ -110,7 +110,7 @@ fn a_witness_that_is_added_decides_and_one_that_was_removed_does_not() {
 
 /// The owner's head is permanently lost, and its record has a witness that the other head's pool server has never seen.
 #[test]
-fn the_other_head_takes_over_by_the_witness_that_was_added() {
+fn other_head_takes_over_with_vote_of_added_witness() {
     let (mut pair, server) = Pair::new(false);
     name_witness(&mut pair);
     pair.write_during(ADD);
@@ -144,7 +144,7 @@ fn the_other_head_takes_over_by_the_witness_that_was_added() {
 
 /// The pool continues unchanged, and reports so.
 #[test]
-fn a_change_that_cannot_be_agreed_is_refused_and_nothing_waits_for_it() {
+fn change_without_quorum_is_refused_without_blocking() {
     let (mut pair, server) = Pair::new(false);
     name_witness(&mut pair);
     pair.witness.kill();
@@ -174,14 +174,14 @@ fn a_change_that_cannot_be_agreed_is_refused_and_nothing_waits_for_it() {
 
 /// Of an earlier release.
 #[test]
-fn a_record_without_members_names_them_when_the_pool_is_served() {
+fn record_without_members_gets_them_when_pool_is_served() {
     let (mut pair, server) = Pair::new(false);
     assert_eq!(server.stop(), 0);
     for head in [&mut pair.a, &mut pair.b] {
         head.leg_server.kill();
         let mut memory = head.memory();
         memory.accepted.as_mut().expect("a record").members = None;
-        let bytes = leg_record::encode_memory(&memory);
+        let bytes = leg_record::encode_state(&memory);
         std::fs::write(head.machine.path("state/legs/77.legs"), bytes).expect("written");
         head.start_leg_server();
     }
@@ -205,7 +205,7 @@ fn serve_again(pair: &Pair, server: ServerProcess) -> ServerProcess {
 /// The owner, the other head's leg-server or the witness is killed some time after a change began. All acknowledged
 /// writes survive, and the change is completed when it is repeated.
 #[test]
-fn a_change_is_finished_whoever_is_killed_meanwhile() {
+fn change_completes_despite_kill_of_any_process() {
     let seed = std::env::var("BULKHEAD_WITNESS_SEED");
     let seed: u64 = seed.map_or(7, |text| text.parse().expect("a number"));
     let mut random = seed;

@@ -8,7 +8,7 @@ use subtle::ConstantTimeEq as _;
 use units::IscsiName;
 use zeroize::Zeroizing;
 
-use super::text::{Answers, binary, number, to_hex};
+use super::text::{ResponsePairs, binary, number, to_hex};
 
 /// Maximum bytes of a challenge (section 12.1.3).
 const CHALLENGE_BYTES_MAX: usize = 1024;
@@ -224,7 +224,7 @@ impl ChapExchange {
     pub fn receive(
         &mut self,
         keys: &ChapKeys<'_>,
-        answers: &mut Answers,
+        answers: &mut ResponsePairs,
         random: &mut dyn FnMut(&mut [u8]),
     ) -> Result<(), ChapError> {
         match std::mem::replace(&mut self.step, Step::AwaitAlgorithm) {
@@ -246,7 +246,7 @@ impl ChapExchange {
     fn choose(
         &mut self,
         keys: &ChapKeys<'_>,
-        answers: &mut Answers,
+        answers: &mut ResponsePairs,
         random: &mut dyn FnMut(&mut [u8]),
     ) -> Result<(), ChapError> {
         let offered = keys.algorithms.ok_or(ChapError::Malformed)?;
@@ -301,7 +301,7 @@ impl ChapExchange {
         keys: &ChapKeys<'_>,
         algorithm: Algorithm,
         our_challenge: &[u8],
-        answers: &mut Answers,
+        answers: &mut ResponsePairs,
     ) -> Result<(), ChapError> {
         let (id, challenge) = match (keys.id, keys.challenge) {
             (None, None) => return Ok(()),
@@ -358,7 +358,7 @@ mod tests {
 
     fn begin(chap: Chap, algorithms: &str) -> (ChapExchange, String) {
         let mut exchange = ChapExchange::new(chap, host("alice"));
-        let mut answers = Answers::default();
+        let mut answers = ResponsePairs::default();
         let keys = ChapKeys {
             algorithms: Some(algorithms),
             ..ChapKeys::default()
@@ -371,7 +371,7 @@ mod tests {
     }
 
     fn respond(exchange: &mut ChapExchange, keys: &ChapKeys<'_>) -> Result<String, ChapError> {
-        let mut answers = Answers::default();
+        let mut answers = ResponsePairs::default();
         exchange.receive(keys, &mut answers, &mut |_| ())?;
         Ok(String::from_utf8(answers.into_bytes()).unwrap())
     }
@@ -380,7 +380,7 @@ mod tests {
     const RESPONSES: [(&str, usize); 3] = [("5", 16), ("6", 20), ("7", 32)];
 
     #[test]
-    fn the_right_secret_is_admitted_with_every_algorithm() {
+    fn correct_secret_is_accepted_with_every_algorithm() {
         for (number, bytes) in RESPONSES {
             let (mut exchange, text) = begin(chap(), number);
             let challenge = format!("CHAP_C=0x{}", "07".repeat(bytes));
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn md5_is_computed_as_rfc_1994_says() {
+    fn md5_response_matches_rfc_1994() {
         // printf '\x01secret\xaa\xbb' | md5sum
         let response = Algorithm::Md5.response(1, &Secret::new(b"secret".to_vec()), &[0xaa, 0xbb]);
         assert_eq!(to_hex(&response), "0x52b84dd1a7253536d2f969cd661a25de");
@@ -420,7 +420,7 @@ mod tests {
 
     /// Under the name of another host it would end that host's sessions and hold its reservations.
     #[test]
-    fn a_user_of_one_initiator_is_refused_under_the_name_of_another() {
+    fn chap_user_is_refused_for_another_initiator() {
         for (bound, is_let_in) in [(vec!["bob"], false), (vec!["bob", "alice"], true)] {
             let mut chap = chap();
             chap.initiators[1].initiators = bound.into_iter().map(host).collect();

@@ -31,7 +31,7 @@ mod tests {
 
     /// The examples of RFC 7143 appendix A (RFC 3720 B.4).
     #[test]
-    fn the_examples_of_the_standard_hold() {
+    fn crc32c_matches_the_rfc_examples() {
         assert_eq!(digest(&[0; 32]), [0xaa, 0x36, 0x91, 0x8a]);
         assert_eq!(digest(&[0xff; 32]), [0x43, 0xab, 0xa8, 0x62]);
         let rising: Vec<u8> = (0..32).collect();
@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_give_the_digest_of_the_whole() {
+    fn running_digest_equals_the_digest_of_the_whole() {
         let mut running = RunningDigest::default();
         running.update(&[0xff; 10]);
         running.update(&[0xff; 22]);

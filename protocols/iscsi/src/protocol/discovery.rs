@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use units::IscsiName;
 
-use super::text::{Answers, REJECT};
+use super::text::{REJECT, ResponsePairs};
 
 /// A target that is visible to an initiator.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ pub fn send_targets(
     value: &str,
     own: Option<&IscsiName>,
     visible: &[VisibleTarget],
-    answers: &mut Answers,
+    answers: &mut ResponsePairs,
 ) -> Result<(), MalformedSendTargets> {
     let wanted = match (value, own) {
         ("All", None) => None,
@@ -74,7 +74,7 @@ mod tests {
 
     fn ask(value: &str, own: Option<&str>) -> String {
         let own = own.map(|own| own.parse().unwrap());
-        let mut answers = Answers::default();
+        let mut answers = ResponsePairs::default();
         send_targets(value, own.as_ref(), &visible(), &mut answers).unwrap();
         String::from_utf8(answers.into_bytes())
             .unwrap()
@@ -104,15 +104,15 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_no_name_is_malformed() {
+    fn invalid_send_targets_value_is_malformed() {
         for value in ["Alle", "A", "all", "*"] {
-            let malformed = send_targets(value, None, &visible(), &mut Answers::default());
+            let malformed = send_targets(value, None, &visible(), &mut ResponsePairs::default());
             assert_eq!(malformed, Err(MalformedSendTargets), "{value}");
         }
     }
 
     #[test]
-    fn an_unknown_target_has_no_answer() {
+    fn unknown_target_returns_no_records() {
         assert_eq!(ask("iqn.2026-01.a:three", None), "");
     }
 }

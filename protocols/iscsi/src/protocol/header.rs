@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_stand_where_the_standard_puts_them() {
+    fn header_fields_are_at_the_standard_offsets() {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..8].copy_from_slice(&[0x41, 0x81, 0, 0, 2, 0x01, 0x02, 0x03]);
         bytes[16..20].copy_from_slice(&[0xde, 0xad, 0xbe, 0xef]);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_completes_words() {
+    fn segments_are_padded_to_four_bytes() {
         assert_eq!([0, 1, 2, 3, 4].map(padding), [0, 3, 2, 1, 0]);
     }
 }

@@ -10,7 +10,7 @@ use super::parameters::{Capabilities, ConnectionParameters, SessionParameters};
 use super::request::{LoginRequest, Stage};
 use super::response::{LoginProgress, LoginStatus, login as login_response};
 use super::serial::Serial;
-use super::text::{Accumulator, Answers, REJECT, parse};
+use super::text::{Accumulator, REJECT, ResponsePairs, parse};
 
 /// Maximum login requests of one login.
 const REQUESTS_MAX: u32 = 64;
@@ -105,7 +105,7 @@ impl Agreed {
 #[derive(Debug)]
 pub enum LoginStep {
     /// Send this and wait for the next request.
-    Answer {
+    Reply {
         /// The response's header.
         header: Header,
         /// Its data segment.
@@ -287,11 +287,11 @@ impl Login {
         let stage = self.check_sequence(request)?;
         self.text.push(data).map_err(|_| Refusal::Text)?;
         if request.more {
-            return Ok(self.answer(request, stage, None, Answers::default()));
+            return Ok(self.answer(request, stage, None, ResponsePairs::default()));
         }
         let text = self.text.take();
         let pairs = parse(&text).map_err(|_| Refusal::Text)?;
-        let mut answers = Answers::default();
+        let mut answers = ResponsePairs::default();
         if self.identity.is_none() {
             self.identify(request, &pairs, directory, &mut answers)?;
         }
@@ -347,7 +347,7 @@ impl Login {
         request: &LoginRequest,
         pairs: &[(&str, &str)],
         directory: &dyn Directory,
-        answers: &mut Answers,
+        answers: &mut ResponsePairs,
     ) -> Result<(), Refusal> {
         let find = |wanted: &str| {
             let pair = pairs.iter().find(|(key, _)| *key == wanted);
@@ -389,7 +389,7 @@ impl Login {
         initiator: &IscsiName,
         target: IscsiName,
         directory: &dyn Directory,
-        answers: &mut Answers,
+        answers: &mut ResponsePairs,
     ) -> Result<(SessionKind, Option<Chap>), Refusal> {
         let (portal_group, chap) = match directory.admit(initiator, &target) {
             Admission::NotFound => return Err(Refusal::NotFound),
@@ -417,7 +417,7 @@ impl Login {
     fn negotiate<'a>(
         &mut self,
         pairs: &[(&'a str, &'a str)],
-        answers: &mut Answers,
+        answers: &mut ResponsePairs,
     ) -> Result<ChapKeys<'a>, Refusal> {
         let mut chap_keys = ChapKeys::default();
         for (key, value) in pairs {
@@ -436,7 +436,7 @@ impl Login {
         Ok(chap_keys)
     }
 
-    fn choose_method(&mut self, offered: &str, answers: &mut Answers) -> Result<(), Refusal> {
+    fn choose_method(&mut self, offered: &str, answers: &mut ResponsePairs) -> Result<(), Refusal> {
         if !matches!(self.authentication, Authentication::Open) {
             return Err(Refusal::Key(NegotiationError::Repeated));
         }
@@ -465,7 +465,7 @@ impl Login {
         &mut self,
         stage: Stage,
         keys: &ChapKeys<'_>,
-        answers: &mut Answers,
+        answers: &mut ResponsePairs,
         random: &mut dyn FnMut(&mut [u8]),
     ) -> Result<(), Refusal> {
         if let Authentication::Chap(exchange) = &mut self.authentication {
@@ -514,7 +514,7 @@ impl Login {
         request: &LoginRequest,
         stage: Stage,
         next: Option<Stage>,
-        answers: Answers,
+        answers: ResponsePairs,
     ) -> LoginStep {
         let text = answers.into_bytes();
         let progress = LoginProgress {
@@ -524,10 +524,15 @@ impl Login {
             tsih: request.tsih,
         };
         let header = login_response(request, progress, LoginStatus::Success, text.len());
-        LoginStep::Answer { header, text }
+        LoginStep::Reply { header, text }
     }
 
-    fn agree(&mut self, request: &LoginRequest, stage: Stage, mut answers: Answers) -> LoginStep {
+    fn agree(
+        &mut self,
+        request: &LoginRequest,
+        stage: Stage,
+        mut answers: ResponsePairs,
+    ) -> LoginStep {
         self.negotiation.declare(&mut answers);
         self.negotiation.settle();
         let Some(identity) = self.identity.take() else {

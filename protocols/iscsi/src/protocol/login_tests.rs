@@ -53,7 +53,7 @@ fn alice() -> Chap {
 }
 
 /// printf '\x07secret\x07...' | md5sum, with 16 bytes of 07
-const ALICES_ANSWER: &[u8] = b"CHAP_N=alice\0CHAP_R=0x1d03b4200f3b60db8a80a0445afb867f\0";
+const ALICES_RESPONSE: &[u8] = b"CHAP_N=alice\0CHAP_R=0x1d03b4200f3b60db8a80a0445afb867f\0";
 
 /// `flags` is byte 1: T, C, CSG, NSG.
 fn request(flags: u8, tsih: u16) -> LoginRequest {
@@ -79,7 +79,7 @@ fn play(login: &mut Login, rules: &Rules, flags: u8, text: &[u8]) -> LoginStep {
 
 fn text_of(step: LoginStep) -> (Header, String) {
     match step {
-        LoginStep::Answer { header, text } => {
+        LoginStep::Reply { header, text } => {
             (header, String::from_utf8(text).unwrap().replace('\0', ";"))
         }
         LoginStep::Agreed(agreed) => {
@@ -133,7 +133,7 @@ fn text_split_by_the_c_bit_is_joined() {
 }
 
 #[test]
-fn refusals_carry_the_codes_of_the_standard() {
+fn refused_logins_carry_the_rfc_7143_status() {
     let open = Rules::default();
     let closed = Rules {
         chap: Some(alice()),
@@ -179,14 +179,14 @@ fn refusals_carry_the_codes_of_the_standard() {
 }
 
 #[test]
-fn chap_is_played_through_before_the_stage_changes() {
+fn chap_completes_before_the_stage_changes() {
     let rules = Rules {
         chap: Some(alice()),
         ..Rules::default()
     };
     let mut login = Login::new(Capabilities::default());
     begin_chap(&mut login, &rules, &names("AuthMethod=CHAP;"));
-    let (header, _) = text_of(play(&mut login, &rules, SECURITY, ALICES_ANSWER));
+    let (header, _) = text_of(play(&mut login, &rules, SECURITY, ALICES_RESPONSE));
     assert_eq!(header.0[1], 0x81);
     let step = play(&mut login, &rules, OPERATIONAL, b"");
     assert!(matches!(step, LoginStep::Agreed(_)));
@@ -204,7 +204,7 @@ fn begin_chap(login: &mut Login, rules: &Rules, first: &[u8]) {
 /// A discovery session must authenticate with the discovery credentials, and with none if only
 /// targets have some.
 #[test]
-fn a_discovery_session_is_asked_for_the_secret_of_discovery() {
+fn discovery_session_requires_the_discovery_secret() {
     let discovery = |keys: &str| {
         format!("InitiatorName=iqn.2026-01.org.example:alice;SessionType=Discovery;{keys}")
             .replace(';', "\0")
@@ -233,7 +233,7 @@ fn a_discovery_session_is_asked_for_the_secret_of_discovery() {
     );
     let mut login = Login::new(Capabilities::default());
     begin_chap(&mut login, &closed, &discovery("AuthMethod=CHAP;"));
-    text_of(play(&mut login, &closed, SECURITY, ALICES_ANSWER));
+    text_of(play(&mut login, &closed, SECURITY, ALICES_RESPONSE));
     let agreed = play(&mut login, &closed, OPERATIONAL, b"");
     assert!(matches!(agreed, LoginStep::Agreed(one) if one.kind == SessionKind::Discovery));
     // Each requires its own secret only.
@@ -254,7 +254,7 @@ fn a_discovery_session_is_asked_for_the_secret_of_discovery() {
 }
 
 #[test]
-fn chap_cannot_be_skipped_by_leaving_the_stage() {
+fn chap_is_not_bypassed_by_a_stage_change() {
     let rules = Rules {
         chap: Some(alice()),
         ..Rules::default()
@@ -271,7 +271,7 @@ fn chap_cannot_be_skipped_by_leaving_the_stage() {
 }
 
 #[test]
-fn an_initiator_that_is_not_let_in_is_known_by_name() {
+fn rejected_initiator_name_is_available_for_the_log() {
     let (mut login, rules) = (Login::new(Capabilities::default()), Rules::default());
     let text = format!("InitiatorName=iqn.2026-01.a:mallory;TargetName={TARGET};");
     let text = text.replace(';', "\0").into_bytes();
@@ -281,7 +281,7 @@ fn an_initiator_that_is_not_let_in_is_known_by_name() {
 }
 
 #[test]
-fn a_login_that_never_ends_is_refused() {
+fn endless_login_is_refused() {
     let (mut login, rules) = (Login::new(Capabilities::default()), Rules::default());
     text_of(play(&mut login, &rules, 0, &names("")));
     for _ in 1..REQUESTS_MAX {

@@ -2,7 +2,7 @@
 //! offered pair produces a response and changes the parameters.
 
 use super::parameters::{Capabilities, ConnectionParameters, SessionParameters};
-use super::text::{Answers, IRRELEVANT, NOT_UNDERSTOOD, REJECT, number};
+use super::text::{IRRELEVANT, NOT_UNDERSTOOD, REJECT, ResponsePairs, number};
 
 /// Smallest and largest value of the segment and burst lengths (section 13.12 to 13.14).
 const LENGTH_MIN: u64 = 512;
@@ -19,7 +19,7 @@ pub enum NegotiationError {
     /// The initiator responded to a key that was not offered, or offered a key that only the target
     /// may offer.
     #[error("the initiator must not send this key")]
-    NotTheirs,
+    InvalidOriginator,
 }
 
 /// The context of a negotiation, which determines the keys that may be changed.
@@ -75,19 +75,19 @@ impl Negotiation {
         scene: Scene,
         key: &str,
         value: &str,
-        answers: &mut Answers,
+        answers: &mut ResponsePairs,
     ) -> Result<(), NegotiationError> {
         if self.seen.iter().any(|seen| seen == key) {
             return Err(NegotiationError::Repeated);
         }
         self.seen.push(key.to_owned());
-        if is_answer_to_nothing(value) {
+        if is_unsolicited_response(value) {
             // Section 6.2: such a value responds to an offer, and the target made none.
-            return Err(NegotiationError::NotTheirs);
+            return Err(NegotiationError::InvalidOriginator);
         }
         match scene {
-            Scene::FullFeature if !is_changeable_later(key) => {
-                let answer = if is_known(key) {
+            Scene::FullFeature if !is_changeable_in_full_feature(key) => {
+                let answer = if is_known_key(key) {
                     REJECT
                 } else {
                     NOT_UNDERSTOOD
@@ -104,7 +104,7 @@ impl Negotiation {
     }
 
     /// Declares the target's MaxRecvDataSegmentLength, once.
-    pub fn declare(&mut self, answers: &mut Answers) {
+    pub fn declare(&mut self, answers: &mut ResponsePairs) {
         if !std::mem::replace(&mut self.declared_segment, true) {
             answers.add(
                 "MaxRecvDataSegmentLength",
@@ -118,7 +118,7 @@ impl Negotiation {
         scene: Scene,
         key: &str,
         value: &str,
-        answers: &mut Answers,
+        answers: &mut ResponsePairs,
     ) -> Result<(), NegotiationError> {
         let limits = self.capabilities;
         let session = &mut self.session;
@@ -184,7 +184,7 @@ impl Negotiation {
             // Section 13.25: obsolete keys.
             "IFMarker" | "OFMarker" | "IFMarkInt" | "OFMarkInt" => None,
             "TargetAlias" | "TargetAddress" | "TargetPortalGroupTag" => {
-                return Err(NegotiationError::NotTheirs);
+                return Err(NegotiationError::InvalidOriginator);
             }
             "InitiatorAlias" => return Ok(()),
             _ => Some(NOT_UNDERSTOOD.to_owned()),
@@ -224,11 +224,11 @@ fn describe(session: &SessionParameters, key: &str) -> String {
     }
 }
 
-fn is_answer_to_nothing(value: &str) -> bool {
+fn is_unsolicited_response(value: &str) -> bool {
     [NOT_UNDERSTOOD, IRRELEVANT, REJECT].contains(&value)
 }
 
-fn is_changeable_later(key: &str) -> bool {
+fn is_changeable_in_full_feature(key: &str) -> bool {
     matches!(key, "MaxRecvDataSegmentLength" | "InitiatorAlias")
 }
 
@@ -257,10 +257,10 @@ fn is_session_wide(key: &str) -> bool {
 /// Whether a key is defined by the standard, or is a valid name of an extension (section 6.1: those
 /// begin with `X-` or `X#`).
 pub fn is_legal(key: &str) -> bool {
-    key.starts_with("X-") || key.starts_with("X#") || is_known(key)
+    key.starts_with("X-") || key.starts_with("X#") || is_known_key(key)
 }
 
-fn is_known(key: &str) -> bool {
+fn is_known_key(key: &str) -> bool {
     is_session_wide(key)
         || matches!(
             key,
@@ -351,7 +351,7 @@ mod tests {
     }
 
     fn ask(negotiation: &mut Negotiation, scene: Scene, key: &str, value: &str) -> String {
-        let mut answers = Answers::default();
+        let mut answers = ResponsePairs::default();
         negotiation.offer(scene, key, value, &mut answers).unwrap();
         String::from_utf8(answers.into_bytes())
             .unwrap()
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn each_key_is_answered_by_its_result_function() {
+    fn each_key_is_negotiated_by_its_result_function() {
         for (key, value, answer) in [
             ("HeaderDigest", "CRC32C,None", "HeaderDigest=CRC32C;"),
             ("DataDigest", "X-foo,None,CRC32C", "DataDigest=None;"),
@@ -398,12 +398,12 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_length_that_is_none_is_answered_once() {
+    fn invalid_segment_length_gets_one_reject() {
         let mut negotiation = fresh();
         let scene = Scene::Leading;
         let answer = ask(&mut negotiation, scene, "MaxRecvDataSegmentLength", "x");
         assert_eq!(answer, "MaxRecvDataSegmentLength=Reject;");
-        let mut later = Answers::default();
+        let mut later = ResponsePairs::default();
         negotiation.declare(&mut later);
         assert_eq!(later.into_bytes(), b"");
     }
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn a_joining_connection_is_told_what_the_session_agreed_on() {
+    fn joining_connection_gets_the_session_parameters() {
         let mut negotiation = fresh();
         negotiation.session.max_burst_bytes = 65_536;
         let answer = ask(&mut negotiation, Scene::Joining, "MaxBurstLength", "4096");
@@ -428,7 +428,7 @@ mod tests {
     #[test]
     fn a_key_offered_twice_ends_the_negotiation() {
         let mut negotiation = fresh();
-        let mut answers = Answers::default();
+        let mut answers = ResponsePairs::default();
         negotiation
             .offer(Scene::Leading, "InitialR2T", "No", &mut answers)
             .unwrap();

@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_longer_than_its_header_says_is_rejected() {
+    fn segment_longer_than_its_header_field_is_rejected() {
         let ahs = [0xff, 0xff, AHS_EXTENDED_CDB, 0];
         assert_eq!(
             Request::decode(&read_10(), &ahs).unwrap_err(),

@@ -386,7 +386,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn residuals_tell_which_side_wanted_more() {
+    fn residuals_report_underflow_and_overflow() {
         assert_eq!(Residual::of(512, 512), Residual::None);
         assert_eq!(Residual::of(512, 0), Residual::Underflow(512));
         assert_eq!(Residual::of(0, 512), Residual::Overflow(512));

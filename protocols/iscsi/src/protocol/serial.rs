@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn order_survives_the_wrap() {
+    fn serial_order_survives_wraparound() {
         assert!(Serial(u32::MAX).is_before(Serial(0)));
         assert!(Serial(u32::MAX - 3).is_before(Serial(u32::MAX)));
         assert!(!Serial(5).is_before(Serial(5)));

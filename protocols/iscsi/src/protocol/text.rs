@@ -50,11 +50,11 @@ fn is_key(key: &str) -> bool {
 
 /// Pairs to be sent to the peer.
 #[derive(Debug, Default)]
-pub struct Answers {
+pub struct ResponsePairs {
     bytes: Vec<u8>,
 }
 
-impl Answers {
+impl ResponsePairs {
     /// Adds a pair.
     pub fn add(&mut self, key: &str, value: impl std::fmt::Display) {
         use std::io::Write as _;
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_come_in_two_forms() {
+    fn numbers_parse_as_decimal_and_hex() {
         assert_eq!(number("8192"), Some(8192));
         assert_eq!(number("0x2000"), Some(8192));
         for bad in ["", "-1", "+1", "12a", "0x+1", "99999999999999999999"] {
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn binary_values_come_in_two_forms() {
+    fn binary_values_parse_as_hex_and_base64() {
         assert_eq!(binary("0x0fa", 9), Some(vec![0x00, 0xfa]));
         assert_eq!(binary("0bAQID", 9), Some(vec![1, 2, 3]));
         assert_eq!(binary("0bAQI=", 9), Some(vec![1, 2]));

@@ -129,7 +129,7 @@ impl Transfer {
     }
 
     /// Discards all further data, because the command was refused.
-    pub fn want_nothing(&mut self) {
+    pub fn discard_data(&mut self) {
         self.wanted = 0;
     }
 

@@ -92,7 +92,7 @@ impl FullFeature {
             }
             self.running.remove(&tag);
         }
-        if self.waits_here(tag) {
+        if self.is_waiting(tag) {
             return Some(RejectReason::TaskInProgress);
         }
         if immediate {
@@ -109,7 +109,7 @@ impl FullFeature {
     }
 
     /// Whether the task is waiting for data or for memory.
-    fn waits_here(&self, tag: u32) -> bool {
+    fn is_waiting(&self, tag: u32) -> bool {
         let mut reads = self.parked_reads.iter();
         self.writes.contains_key(&tag) || reads.any(|read| read.task.expectation.task_tag == tag)
     }
@@ -249,7 +249,7 @@ impl FullFeature {
             return;
         };
         match write.complete() {
-            Completed::Answer(outcome) => self.execution.answer(&write.task, outcome),
+            Completed::Reply(outcome) => self.execution.answer(&write.task, outcome),
             Completed::Execute(data) => {
                 self.run(write.task, &write.command, data, write.reservation);
             }
@@ -289,7 +289,7 @@ impl FullFeature {
             let bytes: usize = kept.iter().map(|pdu| pdu.data.len()).sum();
             let limit = self.entry.session.parameters.first_burst_bytes as usize;
             if bytes + data.len() > limit {
-                return self.complain("too much unsolicited data for a command");
+                return self.log_protocol_error("too much unsolicited data for a command");
             }
             kept.push(StoredPdu {
                 header: *header,
@@ -385,14 +385,14 @@ impl FullFeature {
             Function::TargetColdReset => scsi::TaskManagement::TargetColdReset,
             Function::TaskReassign => {
                 let response = FunctionResponse::ReassignNotSupported;
-                return self.answer_function(request, response);
+                return self.respond_to_function(request, response);
             }
             Function::Unknown(_) => {
-                return self.answer_function(request, FunctionResponse::NotSupported);
+                return self.respond_to_function(request, FunctionResponse::NotSupported);
             }
         };
         let Some(port) = &self.entry.session.port else {
-            return self.answer_function(request, FunctionResponse::Rejected);
+            return self.respond_to_function(request, FunctionResponse::Rejected);
         };
         let outcome = port
             .target
@@ -419,7 +419,7 @@ impl FullFeature {
                     barrier: barrier.clone(),
                 });
             }
-            self.server.abort_everywhere(
+            self.server.abort_on_all_connections(
                 &self.entry.session,
                 Some(&self.entry.member),
                 scope.nexus.as_ref(),
@@ -436,13 +436,13 @@ impl FullFeature {
             .running
             .get(&tag)
             .is_some_and(|running| !running.task.has_ended());
-        let known = self.waits_here(tag) || runs;
+        let known = self.is_waiting(tag) || runs;
         self.held.remove(&tag);
         let response = if known
             || self
                 .entry
                 .session
-                .abort_unseen(request.referenced_cmd_sn, request.cmd_sn)
+                .abort_before_arrival(request.referenced_cmd_sn, request.cmd_sn)
         {
             FunctionResponse::Complete
         } else {
@@ -468,15 +468,15 @@ impl FullFeature {
         let pending = self.outbound.pending();
         Barrier::new(move || {
             execution.sender.send(header, Vec::new(), Numbering::Status);
-            execution.send_elsewhere();
+            execution.send_from_worker();
             drop(pending);
             if drop_sessions {
-                execution.server.drop_sessions_like(&execution.session);
+                execution.server.drop_sessions_of_target(&execution.session);
             }
         })
     }
 
-    fn answer_function(&self, request: &TaskManagement, response: FunctionResponse) {
+    fn respond_to_function(&self, request: &TaskManagement, response: FunctionResponse) {
         let header = response::task_management(request.task_tag, response);
         self.execution
             .sender

@@ -49,7 +49,7 @@ pub(crate) fn serve(server: &Arc<Shared>, portal: DesiredPortal, connection: Arc
         portal,
         remote,
         local,
-        asked: RefCell::default(),
+        required_chap: RefCell::default(),
     };
     let Some((agreed, entry)) = log_in(&gate, &connection, &mut link, &sender) else {
         link.settle(Instant::now() + FAREWELL);
@@ -90,7 +90,7 @@ struct Gate<'a> {
     remote: IpAddr,
     local: IpAddr,
     /// The credentials that the initiator had to use.
-    asked: RefCell<Option<Chap>>,
+    required_chap: RefCell<Option<Chap>>,
 }
 
 impl Directory for Gate<'_> {
@@ -103,7 +103,7 @@ impl Directory for Gate<'_> {
             Some(desired) if desired.is_in_group(self.portal.group) => {
                 if desired.access.allows(initiator, self.remote, self.local) {
                     let chap = desired.access.chap.clone();
-                    self.asked.replace(chap.clone());
+                    self.required_chap.replace(chap.clone());
                     Admission::Granted {
                         portal_group: self.portal.group,
                         chap,
@@ -118,7 +118,7 @@ impl Directory for Gate<'_> {
 
     fn discovery_chap(&self) -> Option<Chap> {
         let chap = self.server.configuration().discovery.clone();
-        self.asked.replace(chap.clone());
+        self.required_chap.replace(chap.clone());
         chap
     }
 
@@ -141,7 +141,7 @@ impl Gate<'_> {
     /// Whether the login would still be admitted in the same way. A change of the rules drops
     /// existing sessions, and this one may have been created too late for that.
     fn still_admits(&self, agreed: &Agreed) -> bool {
-        let proven = self.asked.take();
+        let proven = self.required_chap.take();
         let SessionKind::Normal { target, .. } = &agreed.kind else {
             return self.discovery_chap() == proven;
         };
@@ -197,11 +197,11 @@ fn log_in(
                 .for_each(|(to, from)| *to = *from);
         });
         match step {
-            LoginStep::Answer { header, text } => {
+            LoginStep::Reply { header, text } => {
                 sender.send_login(header, &text, (request.cmd_sn, request.cmd_sn));
             }
             LoginStep::Refuse { header, why } => {
-                complain(gate, connection, login.initiator(), &why);
+                log_protocol_error(gate, connection, login.initiator(), &why);
                 sender.send_login(header, &[], (request.cmd_sn, request.cmd_sn));
                 return None;
             }
@@ -221,7 +221,7 @@ fn enter(
 ) -> Option<(Agreed, Entry)> {
     let limits = &gate.server.limits;
     let is_known = agreed.kind != SessionKind::Discovery;
-    if is_known && !connection.let_in() {
+    if is_known && !connection.admit_peer() {
         let number = agreed.request.cmd_sn;
         let refusal = agreed.refuse(LoginStatus::OutOfResources);
         sender.send_login(refusal, &[], (number, number));
@@ -251,7 +251,7 @@ fn enter(
             Some((agreed, entry))
         }
         Err(status) => {
-            tell_of_refusal(gate, connection, &agreed, status);
+            log_refused_login(gate, connection, &agreed, status);
             let number = agreed.request.cmd_sn;
             sender.send_login(agreed.refuse(status), &[], (number, number));
             None
@@ -261,7 +261,12 @@ fn enter(
 
 /// An initiator retries every few seconds for as long as a device hangs, so the log lines are
 /// limited.
-fn tell_of_refusal(gate: &Gate<'_>, connection: &Connection, agreed: &Agreed, status: LoginStatus) {
+fn log_refused_login(
+    gate: &Gate<'_>,
+    connection: &Connection,
+    agreed: &Agreed,
+    status: LoginStatus,
+) {
     let (peer, initiator) = (&connection.peer, &agreed.initiator);
     if status != LoginStatus::TargetError {
         if gate.server.log_limit.allow() {
@@ -293,13 +298,13 @@ fn next_request(
     loop {
         match framing.front(link.bytes()) {
             Err(error) => {
-                complain(gate, connection, None, &error);
+                log_protocol_error(gate, connection, None, &error);
                 return None;
             }
             Ok(Some(front)) if link.bytes().len() >= front.total() => {
                 let request = take_request(&front, link);
                 if request.is_none() {
-                    complain(gate, connection, None, &NotALogin);
+                    log_protocol_error(gate, connection, None, &NotLoginRequest);
                 }
                 return request;
             }
@@ -312,13 +317,13 @@ fn next_request(
             Ok(Turn::Input(_)) => {}
             Ok(Turn::Woken) if connection.directive() == Directive::Serve => {}
             Ok(Turn::Deadline | Turn::Stalled) => {
-                complain(gate, connection, None, &LoginTooSlow);
+                log_protocol_error(gate, connection, None, &LoginTooSlow);
                 return None;
             }
             Ok(Turn::Woken | Turn::Closed) | Err(_) => return None,
         }
         if Instant::now() >= deadline {
-            complain(gate, connection, None, &LoginTooSlow);
+            log_protocol_error(gate, connection, None, &LoginTooSlow);
             return None;
         }
     }
@@ -338,13 +343,13 @@ fn take_request(front: &Front, link: &mut Link) -> Option<(LoginRequest, Vec<u8>
 
 #[derive(Debug, thiserror::Error)]
 #[error("another PDU than a login request before login")]
-struct NotALogin;
+struct NotLoginRequest;
 
 #[derive(Debug, thiserror::Error)]
 #[error("the login timed out")]
 struct LoginTooSlow;
 
-fn complain(
+fn log_protocol_error(
     gate: &Gate<'_>,
     connection: &Connection,
     initiator: Option<&IscsiName>,

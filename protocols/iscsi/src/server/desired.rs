@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_rule_only_loopback_portals_let_anyone_in() {
+    fn access_without_rules_is_limited_to_loopback_portals() {
         let access = Access::default();
         assert!(allows(&access, "a", "127.0.0.1", "127.0.0.1"));
         assert!(allows(&access, "a", "::1", "::1"));
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_portal_takes_what_comes_to_it_or_to_any_address_of_its_family() {
+    fn portal_accepts_its_address_or_the_wildcard_of_its_family() {
         let takes = |portal: &str, local: &str| {
             let (address, group) = (portal.parse().unwrap(), 1);
             DesiredPortal { address, group }.takes(local.parse().unwrap())

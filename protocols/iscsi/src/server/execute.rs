@@ -72,8 +72,8 @@ impl Execution {
             self.drop_session();
             return None;
         };
-        let Some(own) = self.connection.standing.own_change() else {
-            self.forget(&task);
+        let Some(own) = self.connection.changes_in_flight.own_change() else {
+            self.finish_without_effect(&task);
             return None;
         };
         let executed = port
@@ -81,7 +81,7 @@ impl Execution {
             .execute(&port.nexus, command, data, WaitMode::NoWait);
         drop(own);
         match executed {
-            Executed::Done(outcome) => self.answer_paid(&task, outcome, reservation),
+            Executed::Done(outcome) => self.respond_with_reservation(&task, outcome, reservation),
             Executed::DropSession => self.drop_session(),
             Executed::Durable { device, then } => {
                 let group = self.server.flush_groups.of(&device);
@@ -90,31 +90,31 @@ impl Execution {
                     self.sender.outbound.flush_now();
                     self.connection.note_absence();
                     if let Some(flushed) = group.flush_here() {
-                        self.answer_flushed(&task, then, &flushed);
+                        self.respond_after_flush(&task, then, &flushed);
                         return None;
                     }
                 }
-                let elsewhere = self.elsewhere(task, reservation);
-                let running = Arc::clone(&elsewhere.running);
-                elsewhere.wait_for_flush(&group, then);
+                let worker_task = self.worker_task(task, reservation);
+                let running = Arc::clone(&worker_task.running);
+                worker_task.wait_for_flush(&group, then);
                 return Some(running);
             }
             Executed::Reading(reading) => {
                 Counters::add_one(&self.server.counters.waits);
                 Counters::add_one(&self.session.counters.waits);
-                let elsewhere = self.elsewhere(task, reservation);
-                let running = Arc::clone(&elsewhere.running);
-                reading.finish(move |executed| elsewhere.has_read(executed));
+                let worker_task = self.worker_task(task, reservation);
+                let running = Arc::clone(&worker_task.running);
+                reading.finish(move |executed| worker_task.has_read(executed));
                 return Some(running);
             }
             Executed::WouldBlock(pending) => {
                 Counters::add_one(&self.server.counters.waits);
                 Counters::add_one(&self.session.counters.waits);
-                let elsewhere = self.elsewhere(task, reservation);
-                let running = Arc::clone(&elsewhere.running);
-                let change = self.connection.standing.change();
+                let worker_task = self.worker_task(task, reservation);
+                let running = Arc::clone(&worker_task.running);
+                let change = self.connection.changes_in_flight.change();
                 let is_held = pending.is_held();
-                let job = Box::new(move || elsewhere.work(*pending, change));
+                let job = Box::new(move || worker_task.work(*pending, change));
                 let workers = &self.server.workers;
                 let submitted = match is_held {
                     true => workers.submit_waiting(job),
@@ -133,8 +133,8 @@ impl Execution {
         None
     }
 
-    fn elsewhere(&self, task: Task, reservation: Option<Reservation>) -> Elsewhere {
-        Elsewhere {
+    fn worker_task(&self, task: Task, reservation: Option<Reservation>) -> WorkerTask {
+        WorkerTask {
             execution: self.clone(),
             task,
             running: Arc::default(),
@@ -145,38 +145,48 @@ impl Execution {
 
     /// Sends the response to a command and frees its slot in the window.
     pub(crate) fn answer(&self, task: &Task, outcome: Outcome) {
-        self.answer_paid(task, outcome, None);
+        self.respond_with_reservation(task, outcome, None);
     }
 
     /// Like [`Self::answer`]; `reservation` covers the data until it is sent.
-    fn answer_paid(&self, task: &Task, mut outcome: Outcome, reservation: Option<Reservation>) {
+    fn respond_with_reservation(
+        &self,
+        task: &Task,
+        mut outcome: Outcome,
+        reservation: Option<Reservation>,
+    ) {
         self.count(task, &outcome);
         if outcome.abort.is_empty() {
-            return self.answer_now(task, outcome, reservation);
+            return self.respond_now(task, outcome, reservation);
         }
         let nexuses = std::mem::take(&mut outcome.abort);
         let barrier = Barrier::new({
             let (execution, task) = (self.clone(), *task);
             move || {
-                execution.answer_now(&task, outcome, None);
-                execution.send_elsewhere();
+                execution.respond_now(&task, outcome, None);
+                execution.send_from_worker();
             }
         });
         let scope = task.lun.unit().map_or(Scope::All, Scope::Unit);
         for nexus in nexuses {
-            self.server
-                .abort_everywhere(&self.session, None, Some(&nexus), scope, &barrier);
+            self.server.abort_on_all_connections(
+                &self.session,
+                None,
+                Some(&nexus),
+                scope,
+                &barrier,
+            );
         }
     }
 
     /// Completes a command of a closed connection without effect and without a response.
-    pub(crate) fn forget(&self, task: &Task) {
+    pub(crate) fn finish_without_effect(&self, task: &Task) {
         if !task.immediate {
             self.session.release();
         }
     }
 
-    fn answer_now(&self, task: &Task, outcome: Outcome, reservation: Option<Reservation>) {
+    fn respond_now(&self, task: &Task, outcome: Outcome, reservation: Option<Reservation>) {
         if !task.immediate {
             self.session.release();
         }
@@ -184,7 +194,7 @@ impl Execution {
             .send_outcome(&task.expectation, outcome, reservation);
     }
 
-    fn answer_flushed(&self, task: &Task, then: Outcome, flushed: &FlushOutcome) {
+    fn respond_after_flush(&self, task: &Task, then: Outcome, flushed: &FlushOutcome) {
         Counters::add_one(&self.server.counters.flushes);
         Counters::add_one(&self.session.counters.flushes);
         let flushed = match flushed {
@@ -198,7 +208,7 @@ impl Execution {
     }
 
     /// Sends from a thread other than the connection's.
-    pub(crate) fn send_elsewhere(&self) {
+    pub(crate) fn send_from_worker(&self) {
         if self.sender.outbound.flush_now() == Flushed::Blocked {
             self.connection.waker.wake();
         }
@@ -238,7 +248,7 @@ impl Execution {
 }
 
 /// A task on another thread.
-struct Elsewhere {
+struct WorkerTask {
     execution: Execution,
     task: Task,
     running: Arc<RunningTask>,
@@ -248,7 +258,7 @@ struct Elsewhere {
     reservation: Option<Reservation>,
 }
 
-impl Elsewhere {
+impl WorkerTask {
     /// Handles the end of an asynchronous read. Runs on a thread that must not block, and that
     /// other connections need, too.
     fn has_read(mut self, executed: Executed) {
@@ -256,14 +266,15 @@ impl Elsewhere {
             Executed::Done(outcome) => {
                 let outbound = Arc::clone(&self.execution.sender.outbound);
                 let paid = self.reservation.take();
-                let ended = self.end(|execution, task| execution.answer_paid(task, outcome, paid));
+                let ended = self
+                    .end(|execution, task| execution.respond_with_reservation(task, outcome, paid));
                 outbound.flush_once();
                 drop(ended);
             }
             Executed::WouldBlock(again) => {
                 let server = Arc::clone(&self.execution.server);
                 let execution = self.execution.clone();
-                let change = self.execution.connection.standing.change();
+                let change = self.execution.connection.changes_in_flight.change();
                 let job = Box::new(move || self.work(*again, change));
                 // Bounded by the session's window. A server that is stopping has no workers.
                 if !server.workers.submit_always(job) {
@@ -279,34 +290,36 @@ impl Elsewhere {
     /// Executes the command on a worker, unless the initiator has left. May block.
     fn work(mut self, pending: scsi::Pending, change: Change) {
         if self.execution.connection.ends_if_left() {
-            return self.finish(Execution::forget);
+            return self.finish(Execution::finish_without_effect);
         }
         let executed = pending.execute(&change);
         drop(change);
         match executed {
             Executed::Done(outcome) => {
                 let paid = self.reservation.take();
-                self.finish(|execution, task| execution.answer_paid(task, outcome, paid));
+                self.finish(|execution, task| {
+                    execution.respond_with_reservation(task, outcome, paid)
+                });
             }
             Executed::Durable { device, then } => {
                 let group = self.execution.server.flush_groups.of(&device);
                 match group.flush_here() {
                     Some(flushed) => self.finish(|execution, task| {
-                        execution.answer_flushed(task, then, &flushed);
+                        execution.respond_after_flush(task, then, &flushed);
                     }),
                     None => self.wait_for_flush(&group, then),
                 }
             }
             // Applies to this connection only: its session may continue with other connections.
-            Executed::DropSession if self.execution.connection.standing.is_over() => {
-                self.finish(Execution::forget);
+            Executed::DropSession if self.execution.connection.changes_in_flight.is_over() => {
+                self.finish(Execution::finish_without_effect);
             }
             Executed::DropSession => self.finish(|execution, _| execution.drop_session()),
             Executed::Reading(reading) => reading.finish(move |executed| self.has_read(executed)),
             Executed::WouldBlock(again) => {
                 // Not expected after it was permitted to block, but it must not be lost either.
                 debug_assert!(false, "a command that may block would block");
-                let change = self.execution.connection.standing.change();
+                let change = self.execution.connection.changes_in_flight.change();
                 self.work(*again, change);
             }
         }
@@ -324,7 +337,7 @@ impl Elsewhere {
             let is_last = sender.flushing.fetch_sub(1, Ordering::AcqRel) == 1;
             let connection = Arc::clone(&self.execution.connection);
             let queue = |execution: &Execution, task: &Task| {
-                execution.answer_flushed(task, then, &flushed);
+                execution.respond_after_flush(task, then, &flushed);
             };
             if is_last {
                 self.finish(queue);
@@ -338,7 +351,7 @@ impl Elsewhere {
     fn finish(self, answer: impl FnOnce(&Execution, &Task)) {
         let execution = self.execution.clone();
         let ended = self.end(answer);
-        execution.send_elsewhere();
+        execution.send_from_worker();
         drop(ended);
     }
 

@@ -51,7 +51,7 @@ impl Front {
     }
 
     /// Whether the data digest is correct; `input` has the whole PDU.
-    pub(crate) fn has_right_data_digest(&self, input: &[u8], framing: &Framing) -> bool {
+    pub(crate) fn has_correct_data_digest(&self, input: &[u8], framing: &Framing) -> bool {
         if !framing.data_digest || self.data_bytes == 0 {
             return true;
         }
@@ -151,19 +151,19 @@ impl Segment {
     }
 
     /// Records data that was stored.
-    pub(crate) fn took(&mut self, data: &[u8]) {
+    pub(crate) fn record_stored(&mut self, data: &[u8]) {
         if let Some(digest) = &mut self.digest {
             digest.update(data);
         }
         self.skip(data.len());
     }
 
-    /// Whether the data must be passed to [`took`](Self::took).
-    pub(crate) fn wants_to_see(&self) -> bool {
+    /// Whether the data must be passed to [`record_stored`](Self::took).
+    pub(crate) fn needs_digest_input(&self) -> bool {
         self.digest.is_some()
     }
 
-    /// Like [`took`](Self::took), for data that need not be inspected.
+    /// Like [`record_stored`](Self::took), for data that need not be inspected.
     pub(crate) fn skip(&mut self, count: usize) {
         self.left -= count;
         if let Place::Task { offset, keep, .. } = &mut self.place {
@@ -187,7 +187,7 @@ impl Segment {
     }
 
     /// Whether the digest of a complete segment is correct.
-    pub(crate) fn has_right_digest(&self) -> bool {
+    pub(crate) fn has_correct_digest(&self) -> bool {
         let Some(mut digest) = self.digest else {
             return true;
         };
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pdu_is_cut_only_when_its_header_is_whole() {
+    fn pdu_is_framed_once_its_header_is_complete() {
         let bytes = pdu(b"hello");
         for count in 0..52 {
             assert!(FRAMING.front(&bytes[..count]).unwrap().is_none());
@@ -228,11 +228,11 @@ mod tests {
         let front = FRAMING.front(&bytes).unwrap().unwrap();
         assert_eq!(front.total(), bytes.len());
         assert_eq!(front.data(&bytes), b"hello");
-        assert!(front.has_right_data_digest(&bytes, &FRAMING));
+        assert!(front.has_correct_data_digest(&bytes, &FRAMING));
     }
 
     #[test]
-    fn what_is_missing_of_a_pdu_is_known_from_its_header_on() {
+    fn missing_pdu_bytes_are_known_once_the_header_is_read() {
         let bytes = pdu(b"hello");
         assert_eq!(FRAMING.missing(&bytes[..51]), 0, "its length is not known");
         for count in 52..bytes.len() {
@@ -250,11 +250,11 @@ mod tests {
     }
 
     #[test]
-    fn wrong_digests_are_found() {
+    fn wrong_digests_are_detected() {
         let mut bytes = pdu(b"hello");
         bytes[53] ^= 1;
         let front = FRAMING.front(&bytes).unwrap().unwrap();
-        assert!(!front.has_right_data_digest(&bytes, &FRAMING));
+        assert!(!front.has_correct_data_digest(&bytes, &FRAMING));
         bytes[9] ^= 1;
         let error = FRAMING.front(&bytes).err();
         assert_eq!(error, Some(FramingError::HeaderDigest));
@@ -278,14 +278,14 @@ mod tests {
                 data: Vec::new(),
             };
             let mut segment = Segment::new(&front, place, &FRAMING);
-            segment.took(b"hello");
-            segment.took(if right { b" world" } else { b" wOrld" });
+            segment.record_stored(b"hello");
+            segment.record_stored(if right { b" world" } else { b" wOrld" });
             for byte in &bytes[front.head_bytes + 11..] {
                 assert!(!segment.is_complete());
                 assert_eq!(segment.take_trailer(&[*byte]), 1);
             }
             assert!(segment.is_complete());
-            assert_eq!(segment.has_right_digest(), right);
+            assert_eq!(segment.has_correct_digest(), right);
         }
     }
 }

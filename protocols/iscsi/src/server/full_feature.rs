@@ -21,21 +21,21 @@ use crate::protocol::negotiation::{Negotiation, Scene, is_legal};
 use crate::protocol::request::{Logout, LogoutReason, NopOut, Request, TextRequest};
 use crate::protocol::response::{self, AsyncEvent, LogoutResponse, RejectReason};
 use crate::protocol::serial::Serial;
-use crate::protocol::text::{Accumulator, Answers, parse};
+use crate::protocol::text::{Accumulator, ResponsePairs, parse};
 
 /// A longer Data-Out segment is received directly into the task's buffers.
 const DIRECT_BYTES_MIN: usize = 16 * 1024;
 /// A write of this size counts as bulk data.
 const BULK_BYTES_MIN: usize = 64 * 1024;
 /// Bytes received beyond known destinations during bulk data.
-const BULK_APPETITE_BYTES: usize = 4096;
+const BULK_READ_AHEAD_BYTES: usize = 4096;
 /// Bytes that are queued between two attempts to send them.
 const SEND_EARLY_BYTES: usize = 512 * 1024;
 /// Time-out of the last responses before an orderly close.
 const FAREWELL: Duration = Duration::from_secs(5);
 /// Interval of the log lines about hanging operations of a closed connection: a new session must
 /// not start before they complete.
-const AFTERMATH: Duration = Duration::from_secs(600);
+const HANG_LOG_INTERVAL: Duration = Duration::from_secs(600);
 
 /// Why the full-feature phase ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,10 +167,12 @@ impl FullFeature {
                         self.handle_timers();
                     }
                 }
-                Ok(Turn::Woken) => self.handle_news(),
+                Ok(Turn::Woken) => self.handle_messages(),
                 Ok(Turn::Deadline) => self.handle_timers(),
                 Ok(Turn::Closed) => self.end = Some(End::Broken),
-                Ok(Turn::Stalled) => self.complain("the initiator does not read responses"),
+                Ok(Turn::Stalled) => {
+                    self.log_protocol_error("the initiator does not read responses")
+                }
                 Err(error) => {
                     tracing::debug!(peer = %self.execution.connection.peer, %error, "receive");
                     self.end = Some(End::Broken);
@@ -185,7 +187,7 @@ impl FullFeature {
         // Tasks that are waiting for data or memory are dropped, with their loans and reservations.
         self.writes.clear();
         for read in self.parked_reads.drain(..) {
-            self.execution.forget(&read.task);
+            self.execution.finish_without_effect(&read.task);
         }
         if end == End::Broken {
             self.outbound.abandon();
@@ -193,8 +195,8 @@ impl FullFeature {
             link.settle(Instant::now() + FAREWELL);
             link.outbound().abandon();
         }
-        self.execution.connection.standing.end();
-        while !link.settle(Instant::now() + AFTERMATH) {
+        self.execution.connection.changes_in_flight.end();
+        while !link.settle(Instant::now() + HANG_LOG_INTERVAL) {
             tracing::error!(
                 initiator = %self.entry.session.initiator,
                 "operations of a closed connection do not end; the disk seems to hang"
@@ -205,7 +207,7 @@ impl FullFeature {
     }
 
     /// Closes the connection because of an error of its peer.
-    pub(crate) fn complain(&mut self, what: &str) {
+    pub(crate) fn log_protocol_error(&mut self, what: &str) {
         if self.server.log_limit.allow() {
             tracing::warn!(
                 peer = %self.execution.connection.peer,
@@ -223,11 +225,11 @@ impl FullFeature {
             .writes
             .values()
             .any(|write| write.transfer.announced() as usize >= BULK_BYTES_MIN);
-        link.set_appetite(match (bulk, &self.segment) {
+        link.set_read_limit(match (bulk, &self.segment) {
             (false, _) => BUFFER_BYTES,
-            (true, Some(_)) => BULK_APPETITE_BYTES,
+            (true, Some(_)) => BULK_READ_AHEAD_BYTES,
             // A PDU that is gathered in the input buffer is received whole.
-            (true, None) => self.framing.missing(link.bytes()) + BULK_APPETITE_BYTES,
+            (true, None) => self.framing.missing(link.bytes()) + BULK_READ_AHEAD_BYTES,
         });
         let direct = self
             .segment
@@ -248,9 +250,9 @@ impl FullFeature {
         if let (Turn::Input(count), Some(segment)) = (turn, &mut self.segment) {
             let count = count.min(capacity);
             write.progress = Instant::now();
-            if segment.wants_to_see() {
+            if segment.needs_digest_input() {
                 for place in write.places(offset, count) {
-                    segment.took(&place);
+                    segment.record_stored(&place);
                 }
             } else {
                 segment.skip(count);
@@ -262,7 +264,7 @@ impl FullFeature {
     /// Handles the PDUs in the input buffer.
     fn consume(&mut self, link: &mut Link) -> Need {
         while self.end.is_none() {
-            if self.execution.connection.left_meanwhile() {
+            if self.execution.connection.left_during_absence() {
                 self.end = Some(End::Broken);
                 break;
             }
@@ -293,7 +295,7 @@ impl FullFeature {
                 self.quiet = input.len() == front.total() && self.writes.is_empty();
                 let ahs = front.ahs(input);
                 let data = front.data(input);
-                if front.has_right_data_digest(input, &self.framing) {
+                if front.has_correct_data_digest(input, &self.framing) {
                     self.handle(&front.header, ahs, data);
                 } else {
                     self.wrong_data_digest(&front.header, data.len());
@@ -314,7 +316,7 @@ impl FullFeature {
 
     fn framing_failed(&mut self, error: &FramingError) {
         // Section 7.7: after a wrong header digest the stream cannot be trusted.
-        self.complain(&error.to_string());
+        self.log_protocol_error(&error.to_string());
     }
 
     /// Handles an incomplete PDU at the front. Prepares to receive a long one to another
@@ -359,7 +361,7 @@ impl FullFeature {
             }
             Place::Gather { data: gathered, .. } => gathered.extend_from_slice(data),
         }
-        segment.took(data);
+        segment.record_stored(data);
         let mut used = count;
         if segment.left() == 0 {
             used += segment.take_trailer(rest);
@@ -374,7 +376,7 @@ impl FullFeature {
         let Some(segment) = self.segment.take() else {
             return;
         };
-        let right = segment.has_right_digest();
+        let right = segment.has_correct_digest();
         self.quiet = false;
         match segment.place {
             Place::Task { tag, .. } => {
@@ -437,7 +439,7 @@ impl FullFeature {
             Request::Snack => return self.reject(header, RejectReason::SnackRejected),
             Request::Login(_) => {
                 self.reject(header, RejectReason::ProtocolError);
-                return self.complain("login request after login");
+                return self.log_protocol_error("login request after login");
             }
         };
         match self.arrive(number, header, ahs, data) {
@@ -538,11 +540,11 @@ impl FullFeature {
         let Some(member) = members.iter().find(|member| member.cid == cid) else {
             return LogoutResponse::CidNotFound;
         };
-        member.end_alone();
+        member.close_connection_only();
         self.execution.connection.note_absence();
-        let standing = &member.connection.standing;
+        let changes_in_flight = &member.connection.changes_in_flight;
         let deadline = Instant::now() + self.server.limits.reinstatement_time;
-        match standing.wait_for(standing.asked(), deadline) {
+        match changes_in_flight.wait_for(changes_in_flight.requested_changes(), deadline) {
             true => LogoutResponse::Closed,
             false => LogoutResponse::CleanupFailed,
         }
@@ -611,7 +613,7 @@ impl FullFeature {
 
     fn answer_text(&mut self, text: &[u8]) -> Option<Vec<u8>> {
         let pairs = parse(text).ok()?;
-        let mut answers = Answers::default();
+        let mut answers = ResponsePairs::default();
         for (key, value) in pairs {
             if key == "SendTargets" {
                 self.send_targets(value, &mut answers).ok()?;
@@ -631,7 +633,11 @@ impl FullFeature {
         Some(answers.into_bytes())
     }
 
-    fn send_targets(&self, value: &str, answers: &mut Answers) -> Result<(), MalformedSendTargets> {
+    fn send_targets(
+        &self,
+        value: &str,
+        answers: &mut ResponsePairs,
+    ) -> Result<(), MalformedSendTargets> {
         let session = &self.entry.session;
         let own = match &session.kind {
             SessionKind::Discovery => None,
@@ -647,15 +653,15 @@ impl FullFeature {
         send_targets(value, own, &visible, answers)
     }
 
-    fn handle_news(&mut self) {
+    fn handle_messages(&mut self) {
         self.handle_directive();
         self.execution.connection.note_absence();
-        if self.execution.connection.left_meanwhile() {
+        if self.execution.connection.left_during_absence() {
             // Held commands would be executed without a connection for their response.
             self.end = Some(End::Broken);
             return;
         }
-        for message in self.entry.member.news() {
+        for message in self.entry.member.take_messages() {
             match message {
                 Message::Deliver(pdu) => self.deliver_held(&pdu),
                 Message::Abort(abort) => self.abort(&abort),
@@ -733,12 +739,12 @@ impl FullFeature {
                 !write.is_parked() && now.duration_since(write.progress) >= limits.data_out_time
             };
             if self.writes.values().any(waits_too_long) {
-                return self.complain("requested data did not arrive");
+                return self.log_protocol_error("requested data did not arrive");
             }
         }
         match self.ping {
             Some((_, sent)) if now >= sent + limits.ping_answer_time => {
-                self.complain("the initiator does not respond to pings");
+                self.log_protocol_error("the initiator does not respond to pings");
             }
             None if now >= self.last_input + limits.ping_after => {
                 let tag = self.next_transfer_tag;

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flood_is_cut() {
+    fn log_flood_is_limited() {
         let limit = LogLimit::new();
         let logged = (0..1000).filter(|_| limit.allow()).count();
         assert_eq!(logged, LINES_MAX as usize);

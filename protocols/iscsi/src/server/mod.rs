@@ -134,7 +134,7 @@ impl IscsiServer {
 
         applied.sessions_dropped = self.drop_unwanted(&old);
         // Units may have been removed with their devices.
-        self.shared.flush_groups.forget();
+        self.shared.flush_groups.release_devices();
         applied
     }
 
@@ -205,15 +205,15 @@ impl IscsiServer {
     pub fn announce_end(&self) {
         for session in self.shared.sessions.list() {
             for member in session.connections() {
-                member.tell(Message::AnnounceEnd);
+                member.send_message(Message::AnnounceEnd);
             }
         }
     }
 
     /// Silences connections of removed portal addresses, so that their initiators receive nothing
     /// more. Returns their number.
-    pub fn silence_withdrawn(&self) -> usize {
-        self.connections.silence_withdrawn()
+    pub fn silence_removed_addresses(&self) -> usize {
+        self.connections.silence_removed_addresses()
     }
 
     /// Accepts no more connections, requests logouts, and drops connections that are left at

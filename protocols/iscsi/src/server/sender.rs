@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use block_device::ReadLoan;
 use scsi::{DataIn, Outcome, Status};
-use serving::{Answer, InlineBytes, Outbound, Payload, Reservation, Split};
+use serving::{InlineBytes, Outbound, Payload, Reply, Reservation, Split};
 
 use super::sessions::Session;
 use crate::protocol::digest::{RunningDigest, digest};
@@ -54,7 +54,7 @@ pub(crate) struct Expectation {
 }
 
 /// Data with the reservation of its memory.
-struct Paid {
+struct ReservedData {
     payload: Payload,
     reservation: Option<Reservation>,
 }
@@ -103,7 +103,7 @@ impl Sender {
         }
         .fill(&mut header);
         *stat_sn = stat_sn.plus(1);
-        let mut answer = Answer::with_payload(&header.0, Payload::Bytes(text.to_vec()));
+        let mut answer = Reply::with_payload(&header.0, Payload::Bytes(text.to_vec()));
         answer.tail = InlineBytes::new(&[0; 3][..padding(text.len())]);
         self.outbound.push(answer);
     }
@@ -125,7 +125,7 @@ impl Sender {
         if numbering == Numbering::Status {
             *stat_sn = stat_sn.plus(1);
         }
-        let mut answer = Answer::with_payload(&[], payload);
+        let mut answer = Reply::with_payload(&[], payload);
         answer.head = self.sealed(&header);
         answer.tail = tail;
         self.outbound.push(answer);
@@ -153,7 +153,7 @@ impl Sender {
         if count > 0 {
             let payload = payload_of(outcome.data_in, count);
             let collapsed = good.then_some(residual);
-            let data_in = Paid {
+            let data_in = ReservedData {
                 payload,
                 reservation,
             };
@@ -171,11 +171,11 @@ impl Sender {
     fn send_data_in(
         &self,
         task_tag: u32,
-        data_in: Paid,
+        data_in: ReservedData,
         count: usize,
         status: Option<Residual>,
     ) -> u32 {
-        let Paid {
+        let ReservedData {
             payload,
             reservation,
         } = data_in;
@@ -209,7 +209,7 @@ impl Sender {
             numbers.fill(last);
             *stat_sn = stat_sn.plus(1);
         }
-        let mut answer = Answer::with_payload(&[], payload);
+        let mut answer = Reply::with_payload(&[], payload);
         answer.reservation = reservation;
         answer.head = self.sealed(&headers[0].2);
         for (index, (at, _, header)) in headers.iter().enumerate().skip(1) {

@@ -17,7 +17,7 @@ use crate::protocol::serial::Serial;
 use crate::protocol::window::{CommandWindow, Verdict};
 
 /// Maximum unread messages to a connection's thread.
-const NEWS_MAX: usize = 1024;
+const MESSAGES_MAX: usize = 1024;
 
 /// A stored PDU.
 #[derive(Debug)]
@@ -63,10 +63,10 @@ impl Member {
     }
 
     /// Sends a message and wakes the connection's thread.
-    pub(crate) fn tell(&self, message: Message) {
+    pub(crate) fn send_message(&self, message: Message) {
         let mut inbox = self.inbox.lock().expect("no holder panics");
         inbox.push(message);
-        let overrun = inbox.len() > NEWS_MAX;
+        let overrun = inbox.len() > MESSAGES_MAX;
         drop(inbox);
         if overrun {
             // Its thread is stuck. Dropping the connection aborts all of its tasks.
@@ -76,13 +76,13 @@ impl Member {
     }
 
     /// Closes this connection; its session continues with the remaining ones.
-    pub(crate) fn end_alone(&self) {
+    pub(crate) fn close_connection_only(&self) {
         self.ends_alone.store(true, Ordering::Release);
         self.connection.direct(Directive::Drop);
     }
 
     /// Returns all messages.
-    pub(crate) fn news(&self) -> Vec<Message> {
+    pub(crate) fn take_messages(&self) -> Vec<Message> {
         std::mem::take(&mut *self.inbox.lock().expect("no holder panics"))
     }
 }
@@ -194,7 +194,7 @@ impl Session {
 
     /// Handles a task management reference to a command that has not arrived: it counts as received
     /// and aborted if it is inside the window (RFC 7143, section 11.5.1). Returns whether it is.
-    pub(crate) fn abort_unseen(&self, number: Serial, before: Serial) -> bool {
+    pub(crate) fn abort_before_arrival(&self, number: Serial, before: Serial) -> bool {
         let mut order = self.order();
         let inside = !number.is_before(order.window.expected())
             && number.is_before(before)
@@ -259,7 +259,7 @@ impl Order {
             match held {
                 Held::Command(member, pdu) => {
                     self.held_bytes -= pdu.byte_count();
-                    member.tell(Message::Deliver(pdu));
+                    member.send_message(Message::Deliver(pdu));
                 }
                 Held::Nothing => self.window.release(),
             }
@@ -353,7 +353,7 @@ impl Sessions {
             return join(session, member, deadline);
         }
         self.end_replaced(agreed, deadline)?;
-        self.let_lost_changes_end(agreed, deadline)?;
+        self.await_lost_changes(agreed, deadline)?;
         let port = match &agreed.kind {
             SessionKind::Discovery => None,
             SessionKind::Normal { .. } => Some(log_in().ok_or(LoginStatus::NotFound)?),
@@ -424,7 +424,7 @@ impl Sessions {
     /// The initiator may have lost other sessions with the same target, of other initiator ports,
     /// and may retry their unacknowledged requests on the new one. So requests of the lost sessions
     /// must complete first. Sessions that are not lost are not affected.
-    fn let_lost_changes_end(&self, agreed: &Agreed, deadline: Instant) -> Result<(), LoginStatus> {
+    fn await_lost_changes(&self, agreed: &Agreed, deadline: Instant) -> Result<(), LoginStatus> {
         let SessionKind::Normal { target: own, .. } = &agreed.kind else {
             return Ok(());
         };
@@ -436,8 +436,10 @@ impl Sessions {
         others.retain(|other| other.initiator == agreed.initiator && of_target(other));
         for member in others.iter().flat_map(|session| session.connections()) {
             let connection = &member.connection;
-            let standing = &connection.standing;
-            if connection.ends_if_left() && !standing.wait_for(standing.asked(), deadline) {
+            let changes_in_flight = &connection.changes_in_flight;
+            if connection.ends_if_left()
+                && !changes_in_flight.wait_for(changes_in_flight.requested_changes(), deadline)
+            {
                 return Err(LoginStatus::TargetError);
             }
         }
@@ -492,7 +494,7 @@ fn join(
         replaced
     };
     if let Some(replaced) = replaced {
-        replaced.end_alone();
+        replaced.close_connection_only();
         let gone = session.wait_for_members(deadline, |members| {
             !members.iter().any(|other| Arc::ptr_eq(other, &replaced))
         });

@@ -87,7 +87,7 @@ impl FlushGroups {
     }
 
     /// Releases all devices; flushes in progress are not affected.
-    pub(crate) fn forget(&self) {
+    pub(crate) fn release_devices(&self) {
         self.0.lock().expect("no holder panics").clear();
     }
 }
@@ -118,7 +118,7 @@ impl Shared {
 
     /// Sends an abort of the given scope to every connection of the target behind `from`. A task
     /// that cannot be stopped holds `barrier` until its end. `except` handles its own tasks.
-    pub(crate) fn abort_everywhere(
+    pub(crate) fn abort_on_all_connections(
         &self,
         from: &Arc<Session>,
         except: Option<&Arc<Member>>,
@@ -144,7 +144,7 @@ impl Shared {
                 if except.is_some_and(|except| Arc::ptr_eq(except, &member)) {
                     continue;
                 }
-                member.tell(Message::Abort(Abort {
+                member.send_message(Message::Abort(Abort {
                     scope,
                     barrier: Arc::clone(barrier),
                 }));
@@ -153,7 +153,7 @@ impl Shared {
     }
 
     /// Drops every session of the target that `session` is logged in to.
-    pub(crate) fn drop_sessions_like(&self, session: &Session) {
+    pub(crate) fn drop_sessions_of_target(&self, session: &Session) {
         let own = target_of(&session.kind);
         for other in self.sessions.list() {
             if target_of(&other.kind) == own {
@@ -211,7 +211,7 @@ mod tests {
     /// A wildcard portal is not an address to connect to, and targets that an initiator may not use
     /// are not listed.
     #[test]
-    fn discovery_shows_reachable_portals_of_permitted_targets() {
+    fn discovery_lists_reachable_portals_of_permitted_targets() {
         let nobody = Access {
             initiators: Initiators::Listed(Vec::new()),
             ..Access::default()

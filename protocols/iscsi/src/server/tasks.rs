@@ -53,7 +53,7 @@ pub(crate) enum Completed {
     /// Execute it with this data.
     Execute(DataOut<'static>),
     /// Send this response.
-    Answer(Outcome),
+    Reply(Outcome),
 }
 
 impl WriteTask {
@@ -122,10 +122,10 @@ impl WriteTask {
     /// Handles complete or failed data.
     pub(crate) fn complete(&mut self) -> Completed {
         if let Some(outcome) = self.refused.take() {
-            return Completed::Answer(outcome);
+            return Completed::Reply(outcome);
         }
         if let Some(fault) = self.transfer.fault() {
-            return Completed::Answer(fault_outcome(fault));
+            return Completed::Reply(fault_outcome(fault));
         }
         Completed::Execute(match std::mem::replace(&mut self.sink, Sink::Nothing) {
             Sink::Nothing => DataOut::None,

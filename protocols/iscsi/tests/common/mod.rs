@@ -14,7 +14,7 @@ use iscsi::{Access, DesiredPortal, DesiredState, DesiredTarget, IscsiServer, Lim
 use serving::{Budget, Workers};
 
 /// Time-out of an event that must happen.
-pub const PATIENCE: Duration = Duration::from_secs(90);
+pub const EVENT_TIMEOUT: Duration = Duration::from_secs(90);
 pub const TARGET: &str = "iqn.2026-01.org.example:one";
 pub const BLOCK: usize = 512;
 
@@ -143,7 +143,7 @@ impl Pdu {
 
 /// The parameters of a login.
 #[derive(Clone)]
-pub struct LoginAs {
+pub struct LoginParameters {
     pub initiator: String,
     pub target: String,
     pub isid: u8,
@@ -154,7 +154,7 @@ pub struct LoginAs {
     pub discovery: bool,
 }
 
-impl Default for LoginAs {
+impl Default for LoginParameters {
     fn default() -> Self {
         Self {
             initiator: "iqn.2026-01.org.example:tester".to_owned(),
@@ -169,7 +169,7 @@ impl Default for LoginAs {
     }
 }
 
-impl LoginAs {
+impl LoginParameters {
     /// With these keys, otherwise the default.
     pub fn with_keys(keys: &str) -> Self {
         Self {
@@ -191,7 +191,7 @@ pub struct Client {
 impl Client {
     pub fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(EVENT_TIMEOUT)).unwrap();
         stream.set_nodelay(true).unwrap();
         Self {
             stream,
@@ -204,11 +204,11 @@ impl Client {
     }
 
     pub fn log_in(address: SocketAddr) -> Self {
-        Self::log_in_as(address, &LoginAs::default())
+        Self::log_in_as(address, &LoginParameters::default())
     }
 
     /// Logs in, directly in the operational stage.
-    pub fn log_in_as(address: SocketAddr, who: &LoginAs) -> Self {
+    pub fn log_in_as(address: SocketAddr, who: &LoginParameters) -> Self {
         let mut client = Self::connect(address);
         let status = client.try_log_in(who);
         assert_eq!(status, 0, "login status {status:#06x}");
@@ -216,14 +216,14 @@ impl Client {
     }
 
     /// Sends the first request of a login.
-    pub fn begin_log_in(&mut self, who: &LoginAs) {
+    pub fn begin_log_in(&mut self, who: &LoginParameters) {
         let (header, text) = Self::login(who, 0x04);
         self.send(header, text.as_bytes());
         let answer = self.receive().expect("a response to the login");
         assert_eq!((answer.opcode(), answer.header.half(36)), (0x23, 0));
     }
 
-    fn login(who: &LoginAs, stages: u8) -> (Header, String) {
+    fn login(who: &LoginParameters, stages: u8) -> (Header, String) {
         let kind = if who.discovery {
             "SessionType=Discovery".to_owned()
         } else {
@@ -242,18 +242,18 @@ impl Client {
     }
 
     /// Logs in. Returns status class and detail.
-    pub fn try_log_in(&mut self, who: &LoginAs) -> u16 {
+    pub fn try_log_in(&mut self, who: &LoginParameters) -> u16 {
         let (header, text) = Self::login(who, 0x87);
         self.end_log_in(who, header, &text)
     }
 
     /// Completes a login after [`Self::begin_log_in`]. Returns status class and detail.
-    pub fn go_on_log_in(&mut self, who: &LoginAs) -> u16 {
+    pub fn continue_log_in(&mut self, who: &LoginParameters) -> u16 {
         let (header, _) = Self::login(who, 0x87);
         self.end_log_in(who, header, "")
     }
 
-    fn end_log_in(&mut self, who: &LoginAs, header: Header, text: &str) -> u16 {
+    fn end_log_in(&mut self, who: &LoginParameters, header: Header, text: &str) -> u16 {
         self.send(header, text.as_bytes());
         let answer = self.receive().expect("a response to the login");
         assert_eq!(answer.opcode(), 0x23);
@@ -317,7 +317,7 @@ impl Client {
         }
     }
 
-    /// Whether the server closes the connection within [`PATIENCE`].
+    /// Whether the server closes the connection within [`EVENT_TIMEOUT`].
     pub fn is_dropped(&mut self) -> bool {
         let mut rest = [0; 65536];
         loop {
@@ -444,7 +444,7 @@ pub fn ping(tag: u32, cmd_sn: u32) -> Header {
 
 /// Polls until `done`, which must happen.
 pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + EVENT_TIMEOUT;
     while !done() {
         assert!(Instant::now() < deadline, "did not happen: {what}");
         std::thread::yield_now();

@@ -116,7 +116,7 @@ fn verdict(handshake: &mut Handshake, exports: &Two, code: u32, data: &[u8]) -> 
 }
 
 #[test]
-fn go_tells_size_flags_names_and_block_sizes() {
+fn go_returns_size_flags_names_and_block_sizes() {
     let mut handshake = greeted(TlsPolicy::Off);
     assert_eq!(verdict(&mut handshake, &PLAIN, 8, &[]), (true, 1));
     let (replies, step) = ask(&mut handshake, &PLAIN, 7, &info_data("", &[3, 1, 2, 99]));
@@ -137,7 +137,7 @@ fn go_tells_size_flags_names_and_block_sizes() {
 }
 
 #[test]
-fn info_does_not_end_the_handshake_and_unknown_names_and_options_are_told() {
+fn info_continues_the_handshake_and_unknown_options_get_errors() {
     let mut handshake = greeted(TlsPolicy::Off);
     assert_eq!(
         verdict(&mut handshake, &PLAIN, 6, &info_data("disk", &[])),
@@ -244,7 +244,7 @@ fn metadata_contexts_follow_the_wildcard_rules() {
 }
 
 #[test]
-fn a_failed_selection_and_another_export_forget_the_context() {
+fn failed_selection_or_other_export_clears_the_context() {
     for (again, name) in [(Some("nowhere"), "disk"), (None, "secret")] {
         let encrypted = Two {
             encrypted: true,
@@ -274,7 +274,7 @@ fn a_failed_selection_and_another_export_forget_the_context() {
 }
 
 #[test]
-fn extended_headers_win_over_structured_replies() {
+fn extended_headers_take_precedence_over_structured_replies() {
     let mut handshake = greeted(TlsPolicy::Off);
     assert_eq!(verdict(&mut handshake, &PLAIN, 8, &[]), (true, 1));
     assert_eq!(verdict(&mut handshake, &PLAIN, 11, b"x"), (false, 3));
@@ -300,7 +300,7 @@ fn extended_headers_win_over_structured_replies() {
 }
 
 #[test]
-fn required_tls_answers_nothing_else_and_forgets_what_was_said_before() {
+fn required_tls_refuses_options_and_resets_state() {
     let mut handshake = greeted(TlsPolicy::Required);
     for code in [3, 6, 7, 8, 9, 10, 11, 99] {
         assert_eq!(
@@ -326,7 +326,7 @@ fn required_tls_answers_nothing_else_and_forgets_what_was_said_before() {
 }
 
 #[test]
-fn a_server_that_stops_says_so_until_the_client_gives_up() {
+fn stopping_server_replies_shutdown_until_client_aborts() {
     let stopping = Two {
         encrypted: false,
         stopping: true,
@@ -341,7 +341,7 @@ fn a_server_that_stops_says_so_until_the_client_gives_up() {
 }
 
 #[test]
-fn oversized_options_are_skipped_in_any_pieces_and_the_next_is_understood() {
+fn oversized_option_is_skipped_and_the_next_is_parsed() {
     let mut handshake = greeted(TlsPolicy::Off);
     let mut input = opt(42, &vec![0xaa; 100_000]);
     input.extend(opt(3, &[]));
@@ -364,7 +364,7 @@ fn oversized_options_are_skipped_in_any_pieces_and_the_next_is_understood() {
 }
 
 #[test]
-fn whatever_is_sent_is_refused_or_understood_but_never_a_panic() {
+fn handshake_of_any_bytes_never_panics() {
     let mut random = 0x2545_f491_4f6c_dd1d_u64;
     let mut next = move || {
         random ^= random << 13;
@@ -390,7 +390,7 @@ fn whatever_is_sent_is_refused_or_understood_but_never_a_panic() {
 }
 
 #[test]
-fn unknown_client_flags_and_old_magic_end_the_session() {
+fn unknown_client_flags_and_old_magic_close_the_session() {
     let (mut handshake, _) = Handshake::start(TlsPolicy::Off);
     let flags = handshake.advance(&[0, 0, 0, 4], &PLAIN, &mut Vec::new());
     assert_eq!(flags, Err(HandshakeViolation::ClientFlags(4)));

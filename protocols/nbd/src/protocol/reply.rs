@@ -158,7 +158,7 @@ mod tests {
     };
 
     #[test]
-    fn replies_are_the_documents_bytes() {
+    fn replies_match_the_specification_bytes() {
         let extent = Extent::new(READ.offset, READ.length);
         let cookie = b"\x01\x02\x03\x04\x05\x06\x07\x08";
         let offset = b"\0\0\0\0\0\0\x10\0";
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn block_status_is_the_documents_bytes() {
+    fn block_status_matches_the_specification_bytes() {
         let runs = [
             StatusExtent {
                 length: 0x1_0000_0000,

@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mistake_has_the_error_of_the_document() {
+    fn each_invalid_request_has_the_specified_error() {
         let read_only = Negotiated {
             read_only: true,
             ..SIMPLE
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_payload_names_the_one_context() {
+    fn status_payload_selects_the_single_context() {
         let good = [&7_u64.to_be_bytes()[..], &1_u32.to_be_bytes()].concat();
         assert_eq!(block_status_payload(&good), Ok(7));
         let stranger = [&7_u64.to_be_bytes()[..], &2_u32.to_be_bytes()].concat();

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_rule_only_this_machine_is_let_in() {
+    fn access_without_rules_is_limited_to_the_local_host() {
         let rule = Access::default();
         assert_eq!(rule.judge(&from("127.0.0.1")), Verdict::Admitted);
         assert_eq!(rule.judge(&from("[::1]")), Verdict::Admitted);

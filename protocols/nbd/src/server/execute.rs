@@ -9,9 +9,7 @@ use std::time::Instant;
 use block_device::{
     Begun, Commit, DeviceError, ErrorKind, Extent, ReadLoan, WaitMode, WriteLoan, Zero,
 };
-use serving::{
-    Answer, Change, Connection, Directive, FlushOutcome, Outbound, Payload, Reservation,
-};
+use serving::{Change, Connection, Directive, FlushOutcome, Outbound, Payload, Reply, Reservation};
 
 use super::Shared;
 use super::exports::Export;
@@ -36,7 +34,7 @@ pub(crate) enum Thread {
     /// The connection's own thread: replies are gathered.
     Connection,
     /// A worker's thread: replies are sent immediately.
-    Elsewhere,
+    Worker,
     /// A thread of the engine, which other connections also need: its reply is sent immediately and
     /// alone.
     Engine,
@@ -54,7 +52,7 @@ enum Queue {
 #[derive(Clone, Copy)]
 enum Flush {
     /// The write need not be durable.
-    NotAsked,
+    NotRequired,
     /// The device wrote durably.
     Done,
     /// The device has to be flushed.
@@ -65,7 +63,7 @@ impl Flush {
     fn of(durable: bool) -> Self {
         match durable {
             true => Self::Needed,
-            false => Self::NotAsked,
+            false => Self::NotRequired,
         }
     }
 }
@@ -100,10 +98,10 @@ impl Served {
         self.negotiated.style
     }
 
-    fn answer(&self, answer: Answer, thread: Thread) {
+    fn answer(&self, answer: Reply, thread: Thread) {
         match thread {
             Thread::Connection => self.outbound.push(answer),
-            Thread::Elsewhere => self.outbound.answer_elsewhere(answer),
+            Thread::Worker => self.outbound.reply_from_worker(answer),
             Thread::Engine => {
                 self.outbound.push(answer);
                 self.outbound.flush_once();
@@ -112,16 +110,16 @@ impl Served {
     }
 
     fn done(&self, request: &Request, thread: Thread) {
-        self.answer(Answer::head(request.done(self.style()).as_slice()), thread);
+        self.answer(Reply::head(request.done(self.style()).as_slice()), thread);
     }
 
     /// Replies to a command of zero length without calling the device.
-    pub(crate) fn nothing(&self, request: &Request, command: Command) {
+    pub(crate) fn reply_empty(&self, request: &Request, command: Command) {
         let head = match command {
             Command::Read { extent, .. } => request.data(self.style(), extent),
             _ => request.done(self.style()),
         };
-        self.answer(Answer::head(head.as_slice()), Thread::Connection);
+        self.answer(Reply::head(head.as_slice()), Thread::Connection);
     }
 
     /// Sends an error reply.
@@ -131,7 +129,7 @@ impl Served {
             activity.add_error();
         }
         let bytes = request.error(self.style(), errno, message);
-        self.answer(Answer::with_payload(&[], Payload::Bytes(bytes)), thread);
+        self.answer(Reply::with_payload(&[], Payload::Bytes(bytes)), thread);
     }
 
     /// Sends the device's error. If the device is gone, the session is dropped instead, because the
@@ -207,7 +205,7 @@ impl Served {
 
     /// Runs a job that changes the device, if the connection is still valid at that time.
     fn defer_change(self: &Arc<Self>, job: impl FnOnce(&Arc<Self>, &Change) + Send + 'static) {
-        let change = self.connection.standing.change();
+        let change = self.connection.changes_in_flight.change();
         let submit = match self.export.device.holds_changes() {
             true => serving::Workers::submit_waiting,
             false => serving::Workers::submit,
@@ -261,8 +259,8 @@ impl Served {
             .device
             .read(read.extent, WaitMode::MayBlock)
         {
-            Ok(loan) => served.has_read(read, loan, Thread::Elsewhere),
-            Err(error) => served.fail(&read.request, &error, Thread::Elsewhere),
+            Ok(loan) => served.has_read(read, loan, Thread::Worker),
+            Err(error) => served.fail(&read.request, &error, Thread::Worker),
         };
         match queue {
             Queue::Bounded => self.defer(job),
@@ -288,12 +286,12 @@ impl Served {
         if !unfragmented {
             if let Some(hole) = request.hole(self.style(), extent) {
                 if is_all_zeroes(&*loan) {
-                    return self.answer(Answer::head(hole.as_slice()), thread);
+                    return self.answer(Reply::head(hole.as_slice()), thread);
                 }
             }
         }
         let head = request.data(self.style(), extent);
-        let mut answer = Answer::with_payload(head.as_slice(), Payload::Loan(loan));
+        let mut answer = Reply::with_payload(head.as_slice(), Payload::Loan(loan));
         answer.reservation = Some(reservation);
         self.answer(answer, thread);
     }
@@ -316,7 +314,7 @@ impl Served {
             }
             false => WaitMode::NoWait,
         };
-        let Some(own) = self.connection.standing.own_change() else {
+        let Some(own) = self.connection.changes_in_flight.own_change() else {
             return;
         };
         let written = self.write_now(offset, data, durable, wait_mode);
@@ -330,10 +328,10 @@ impl Served {
                     let wait_mode = WaitMode::Permitted(change);
                     match served.write_now(offset, &data, durable, wait_mode) {
                         Ok(flush) => {
-                            let thread = Thread::Elsewhere;
+                            let thread = Thread::Worker;
                             served.written(&request, flush, true, thread, arrived);
                         }
-                        Err(error) => served.fail(&request, &error, Thread::Elsewhere),
+                        Err(error) => served.fail(&request, &error, Thread::Worker),
                     }
                 });
             }
@@ -353,7 +351,7 @@ impl Served {
         if !durable {
             return device
                 .write(offset, data, wait_mode)
-                .map(|()| Flush::NotAsked);
+                .map(|()| Flush::NotRequired);
         }
         let is_durable = device.write_durably(offset, data, wait_mode)?;
         Ok(match is_durable {
@@ -372,7 +370,7 @@ impl Served {
         reservation: Reservation,
     ) {
         let arrived = Instant::now();
-        let Some(own) = self.connection.standing.own_change() else {
+        let Some(own) = self.connection.changes_in_flight.own_change() else {
             return;
         };
         let committed = loan.commit(WaitMode::NoWait);
@@ -386,14 +384,14 @@ impl Served {
             Commit::WouldBlock(loan) => self.defer_change(move |served, change| {
                 match loan.commit(WaitMode::Permitted(change)) {
                     Commit::Done => {
-                        let (flush, thread) = (Flush::of(durable), Thread::Elsewhere);
+                        let (flush, thread) = (Flush::of(durable), Thread::Worker);
                         served.written(&request, flush, true, thread, arrived);
                     }
-                    Commit::Failed(error) => served.fail(&request, &error, Thread::Elsewhere),
+                    Commit::Failed(error) => served.fail(&request, &error, Thread::Worker),
                     Commit::WouldBlock(loan) => {
                         let kind = ErrorKind::WouldBlock;
                         let error = DeviceError::new(kind, "commit", loan.extent());
-                        served.fail(&request, &error, Thread::Elsewhere);
+                        served.fail(&request, &error, Thread::Worker);
                     }
                 }
                 drop(reservation);
@@ -413,7 +411,7 @@ impl Served {
         match flush {
             Flush::Needed => self.flush_after(request, alone, thread, Some(arrived)),
             Flush::Done => self.flushed(request, &Ok(()), thread, Some(arrived)),
-            Flush::NotAsked => {
+            Flush::NotRequired => {
                 self.has_written(request, arrived);
                 self.done(request, thread);
             }
@@ -459,7 +457,7 @@ impl Served {
         let pending = self.outbound.pending();
         let (served, request) = (Arc::clone(self), *request);
         flushes.wait(move |outcome| {
-            served.flushed(&request, &outcome, Thread::Elsewhere, arrived);
+            served.flushed(&request, &outcome, Thread::Worker, arrived);
             drop(pending);
         });
     }
@@ -493,7 +491,7 @@ impl Served {
         alone: bool,
     ) {
         if extent.length <= INLINE_ZERO_BYTES_MAX {
-            let Some(own) = self.connection.standing.own_change() else {
+            let Some(own) = self.connection.changes_in_flight.own_change() else {
                 return;
             };
             let zeroed = zeroing.apply(&self.export, extent, WaitMode::NoWait);
@@ -511,11 +509,11 @@ impl Served {
             for step in steps(extent, zeroing.step_bytes()) {
                 let wait_mode = WaitMode::Permitted(change);
                 if let Err(error) = zeroing.apply(&served.export, step, wait_mode) {
-                    return served.fail(&request, &error, Thread::Elsewhere);
+                    return served.fail(&request, &error, Thread::Worker);
                 }
             }
             served.export.counters.unmap(extent.length);
-            served.finish(&request, durable, true, Thread::Elsewhere);
+            served.finish(&request, durable, true, Thread::Worker);
         });
     }
 
@@ -525,11 +523,11 @@ impl Served {
         self.defer(move |served| {
             for step in steps(extent, CACHE_STEP_BYTES) {
                 if let Err(error) = served.export.device.read(step, WaitMode::MayBlock) {
-                    return served.fail(&request, &error, Thread::Elsewhere);
+                    return served.fail(&request, &error, Thread::Worker);
                 }
             }
             serving::Counters::add_one(&served.export.counters.others);
-            served.done(&request, Thread::Elsewhere);
+            served.done(&request, Thread::Worker);
         });
     }
 
@@ -539,7 +537,7 @@ impl Served {
             let runs_max = if one { 1 } else { STATUS_RUNS_MAX };
             let runs = match served.export.device.status(extent, runs_max) {
                 Ok(runs) => runs,
-                Err(error) => return served.fail(&request, &error, Thread::Elsewhere),
+                Err(error) => return served.fail(&request, &error, Thread::Worker),
             };
             let mut left = extent.length;
             let mut extents = Vec::with_capacity(runs.len().max(1));
@@ -562,8 +560,8 @@ impl Served {
             }
             serving::Counters::add_one(&served.export.counters.others);
             let bytes = request.status(served.style(), &extents);
-            let answer = Answer::with_payload(&[], Payload::Bytes(bytes));
-            served.answer(answer, Thread::Elsewhere);
+            let answer = Reply::with_payload(&[], Payload::Bytes(bytes));
+            served.answer(answer, Thread::Worker);
         });
     }
 }
@@ -667,7 +665,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_cover_an_extent_without_gap_and_end_at_multiples() {
+    fn steps_cover_an_extent_and_align_to_the_step() {
         let all: Vec<_> = steps(Extent::new(5, 20), 8).collect();
         let expected = [(5, 3), (8, 8), (16, 8), (24, 1)];
         assert_eq!(

@@ -181,7 +181,7 @@ mod tests {
     use block_device::MemoryDevice;
 
     #[test]
-    fn the_log_has_no_name_that_is_a_secret() {
+    fn secret_export_names_are_not_logged() {
         let named = |name: &str, hidden| {
             let desired = DesiredExport {
                 name: name.to_owned(),

@@ -337,8 +337,8 @@ impl NbdServer {
 
     /// Silences connections of removed local addresses, so that their clients receive nothing more.
     /// Returns their number.
-    pub fn silence_withdrawn(&self) -> usize {
-        self.shared.connections.silence_withdrawn()
+    pub fn silence_removed_addresses(&self) -> usize {
+        self.shared.connections.silence_removed_addresses()
     }
 
     /// Stops the service immediately and sends nothing to clients, because another head may own the
@@ -485,7 +485,7 @@ impl Shared {
             .sessions
             .values()
             .filter(|live| live.connection.directive() == Directive::Serve)
-            .filter(|live| !live.can_go_on(&catalog, &listening))
+            .filter(|live| !live.may_continue(&catalog, &listening))
             .map(|live| Arc::clone(&live.connection))
             .collect();
         applied.sessions_ended = ending.len();
@@ -515,7 +515,7 @@ impl Shared {
             export: Arc::clone(&export),
             listener: listener.clone(),
         };
-        if !live.can_go_on(&state.catalog, &state.listening) {
+        if !live.may_continue(&state.catalog, &state.listening) {
             return None;
         }
         state.sessions.insert(connection.id, live);
@@ -530,13 +530,13 @@ impl Shared {
         concerned.map(|live| Arc::clone(&live.connection)).collect()
     }
 
-    fn forget(&self, id: u64) {
+    fn remove_connection(&self, id: u64) {
         self.lock().sessions.remove(&id);
     }
 }
 
 impl Live {
-    fn can_go_on(&self, catalog: &Catalog, listening: &BTreeSet<ListenAddress>) -> bool {
+    fn may_continue(&self, catalog: &Catalog, listening: &BTreeSet<ListenAddress>) -> bool {
         let may_stay = catalog.get(&self.export.name).is_some_and(|export| {
             self.export.can_become(export) && export.access.judge(&self.client) == Verdict::Admitted
         });

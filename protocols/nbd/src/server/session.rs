@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use block_device::{Extent, Zero};
 use serving::{
-    Answer, Connection, Directive, Link, ListenAddress, Outbound, Payload, Reservation, Stream,
+    Connection, Directive, Link, ListenAddress, Outbound, Payload, Reply, Reservation, Stream,
     TlsTransport, Transport, Turn,
 };
 
@@ -28,12 +28,12 @@ const GATHER_BYTES_MAX: u64 = 64 << 10;
 const APPETITE_BYTES_WITH_LARGE_PAYLOADS: usize = 4 << 10;
 /// Replies and bytes that are gathered before the input is consumed. Each reply may hold a range of
 /// the device locked.
-const GATHERED_ANSWERS_MAX: usize = 64;
+const GATHERED_REPLIES_MAX: usize = 64;
 const GATHERED_BYTES_MAX: usize = 1 << 20;
 /// Bytes of a valid block status request's payload.
 const STATUS_PAYLOAD_BYTES: u64 = 12;
 /// Time-out of a payload, with an allowance for its size.
-const PAYLOAD_PATIENCE: Duration = Duration::from_secs(30);
+const PAYLOAD_TIMEOUT: Duration = Duration::from_secs(30);
 const PAYLOAD_BYTES_PER_SECOND_MIN: u64 = 1 << 20;
 /// The time-out of a handshake is this multiple of the time-out of a message.
 const HANDSHAKE_TIMEOUTS_MAX: u32 = 10;
@@ -42,9 +42,9 @@ const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time-out of changes of earlier connections, before a new one is served.
 const EARLIER_CHANGES_TIMEOUT: Duration = Duration::from_secs(30);
 /// Interval at which a blocked connection checks its own client.
-const LOOK_AROUND: Duration = Duration::from_secs(1);
+const PEER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval of the log lines about a hanging change of a closed connection.
-const AFTERMATH: Duration = Duration::from_secs(600);
+const HANG_LOG_INTERVAL: Duration = Duration::from_secs(600);
 /// Time for a client to read the last replies after the end of the stream was sent.
 const LINGER: Duration = Duration::from_secs(1);
 /// Interval of checks by a thread that is blocked on memory.
@@ -87,10 +87,8 @@ pub(crate) fn serve(shared: &Arc<Shared>, connection: Arc<Connection>, listener:
     let served = Arc::clone(&session.served.export);
     let export = served.logged_name();
     tracing::info!(%peer, %export, encrypted, style = ?transmission.style, "session started");
-    let ended = session
-        .let_earlier_changes_end()
-        .and_then(|()| session.run());
-    connection.standing.end();
+    let ended = session.await_earlier_changes().and_then(|()| session.run());
+    connection.changes_in_flight.end();
     match ended {
         Ok(()) => tracing::info!(%peer, %export, "session ended"),
         Err(reason) => {
@@ -99,17 +97,17 @@ pub(crate) fn serve(shared: &Arc<Shared>, connection: Arc<Connection>, listener:
         }
     }
     // A client that reconnects must be blocked until then.
-    let asked = connection.standing.asked();
+    let requested_changes = connection.changes_in_flight.requested_changes();
     while !connection
-        .standing
-        .wait_for(asked, Instant::now() + AFTERMATH)
+        .changes_in_flight
+        .wait_for(requested_changes, Instant::now() + HANG_LOG_INTERVAL)
     {
         tracing::error!(
             %peer, %export,
             "a change of a closed connection does not complete; the disk seems to hang"
         );
     }
-    shared.forget(connection.id);
+    shared.remove_connection(connection.id);
 }
 
 /// The handshake of one connection.
@@ -162,7 +160,7 @@ impl<'a> Negotiation<'a> {
             .as_ref()
             .map_or(TlsPolicy::Off, |(policy, _)| *policy);
         let (mut handshake, greeting) = Handshake::start(policy);
-        self.link.outbound().push(Answer::head(&greeting));
+        self.link.outbound().push(Reply::head(&greeting));
         let timeout = self.shared.limits.handshake_timeout;
         let last_deadline = Instant::now() + timeout * HANDSHAKE_TIMEOUTS_MAX;
         let mut deadline = Instant::now() + timeout;
@@ -182,7 +180,7 @@ impl<'a> Negotiation<'a> {
             let (taken, step) = handshake.advance(self.link.bytes(), &view, &mut output)?;
             self.link.consume(taken);
             if !output.is_empty() {
-                let answer = Answer::with_payload(&[], Payload::Bytes(output));
+                let answer = Reply::with_payload(&[], Payload::Bytes(output));
                 self.link.outbound().push(answer);
             }
             match step {
@@ -267,8 +265,8 @@ impl Session {
     ) -> Option<Self> {
         // The export may have been removed since the lookup.
         let export = shared.enter(connection, client, &transmission.export, listener)?;
-        if !connection.let_in() {
-            shared.forget(connection.id);
+        if !connection.admit_peer() {
+            shared.remove_connection(connection.id);
             return None;
         }
         let negotiated = Negotiated {
@@ -299,13 +297,16 @@ impl Session {
     /// unacknowledged requests. A late request of its earlier connection could take effect and undo
     /// a request of this one. The earlier connections of a client cannot be identified, so that all
     /// connections to the device count.
-    fn let_earlier_changes_end(&self) -> Result<(), End> {
+    fn await_earlier_changes(&self) -> Result<(), End> {
         let deadline = Instant::now() + EARLIER_CHANGES_TIMEOUT;
         for other in self.served.other_connections() {
             other.ends_if_left();
-            let asked = other.standing.asked();
-            let next_look = || deadline.min(Instant::now() + LOOK_AROUND);
-            while !other.standing.wait_for(asked, next_look()) {
+            let requested_changes = other.changes_in_flight.requested_changes();
+            let next_look = || deadline.min(Instant::now() + PEER_CHECK_INTERVAL);
+            while !other
+                .changes_in_flight
+                .wait_for(requested_changes, next_look())
+            {
                 if self.served.connection.ends_if_left() {
                     return Err(End::Dropped);
                 }
@@ -320,12 +321,12 @@ impl Session {
     fn run(&mut self) -> Result<(), End> {
         loop {
             loop {
-                if self.served.connection.left_meanwhile() {
+                if self.served.connection.left_during_absence() {
                     return Err(End::Closed);
                 }
                 match self.served.connection.directive() {
                     Directive::Serve => {}
-                    Directive::Drain => return self.say_goodbye(),
+                    Directive::Drain => return self.close_orderly(),
                     Directive::Drop => return Err(End::Dropped),
                 }
                 match self.take_request()? {
@@ -352,7 +353,7 @@ impl Session {
 
     /// Sends gathered replies if they are many, and blocks if the client does not read enough.
     fn send_if_many(&mut self) -> Result<(), End> {
-        if self.gathered_answers < GATHERED_ANSWERS_MAX && self.gathered_bytes < GATHERED_BYTES_MAX
+        if self.gathered_answers < GATHERED_REPLIES_MAX && self.gathered_bytes < GATHERED_BYTES_MAX
         {
             return Ok(());
         }
@@ -383,7 +384,7 @@ impl Session {
             return Err(End::PayloadTooLarge(payload_bytes));
         }
         if payload_bytes <= GATHER_BYTES_MAX {
-            self.link.set_appetite(BUFFER_BYTES);
+            self.link.set_read_limit(BUFFER_BYTES);
             let total = header_bytes + payload_bytes as usize;
             if self.link.bytes().len() < total {
                 self.link.require(total);
@@ -426,7 +427,7 @@ impl Session {
 
     fn execute(&mut self, request: Request, command: Command) -> Result<(), End> {
         if request.length == 0 && !matches!(command, Command::Flush) {
-            self.served.nothing(&request, command);
+            self.served.reply_empty(&request, command);
             return Ok(());
         }
         match command {
@@ -498,7 +499,7 @@ impl Session {
         if length == 0 {
             self.link.consume(total);
             self.served
-                .nothing(&request, Command::Write { extent, durable });
+                .reply_empty(&request, Command::Write { extent, durable });
             return Ok(());
         }
         let alone = durable && self.link.bytes().len() == total && self.outbound().is_idle();
@@ -519,7 +520,7 @@ impl Session {
                 return Ok(());
             }
         };
-        self.link.set_appetite(APPETITE_BYTES_WITH_LARGE_PAYLOADS);
+        self.link.set_read_limit(APPETITE_BYTES_WITH_LARGE_PAYLOADS);
         let deadline = payload_deadline(extent.length);
         let mut filled = 0;
         while filled < extent.length as usize {
@@ -611,7 +612,7 @@ impl Session {
 
     /// Completes pending requests and closes. Received requests are refused if the exports are
     /// removed; otherwise the client retries them on its next connection.
-    fn say_goodbye(&mut self) -> Result<(), End> {
+    fn close_orderly(&mut self) -> Result<(), End> {
         self.link.settle(Instant::now() + SETTLE_TIMEOUT);
         if self.served.shared.farewell() == Farewell::Shutdown {
             let style = self.served.negotiated.style;
@@ -642,7 +643,7 @@ impl Session {
 }
 
 fn payload_deadline(bytes: u64) -> Instant {
-    Instant::now() + PAYLOAD_PATIENCE + Duration::from_secs(bytes / PAYLOAD_BYTES_PER_SECOND_MIN)
+    Instant::now() + PAYLOAD_TIMEOUT + Duration::from_secs(bytes / PAYLOAD_BYTES_PER_SECOND_MIN)
 }
 
 impl Shared {

@@ -13,7 +13,7 @@ use nbd::{Access, DesiredExport, DesiredState, NbdServer, ServerLimits};
 use serving::ListenAddress;
 
 /// Time-out of a single reply.
-pub const PATIENCE: Duration = Duration::from_secs(90);
+pub const EVENT_TIMEOUT: Duration = Duration::from_secs(90);
 
 pub fn export(name: &str, device: SharedDevice) -> DesiredExport {
     DesiredExport {
@@ -67,8 +67,8 @@ pub struct Client {
 impl Client {
     pub fn connect(address: SocketAddr) -> Self {
         let socket = TcpStream::connect(address).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        socket.set_write_timeout(Some(PATIENCE)).unwrap();
+        socket.set_read_timeout(Some(EVENT_TIMEOUT)).unwrap();
+        socket.set_write_timeout(Some(EVENT_TIMEOUT)).unwrap();
         socket.set_nodelay(true).unwrap();
         Self { socket }
     }
@@ -198,7 +198,7 @@ pub fn compact(flags: u16, command: u16, cookie: u64, offset: u64, length: u32) 
 
 /// Polls until `done`, which must happen.
 pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + EVENT_TIMEOUT;
     while !done() {
         assert!(Instant::now() < deadline, "did not happen: {what}");
         std::thread::yield_now();

@@ -368,7 +368,7 @@ impl Client {
     }
 
     /// Creates a directory. Returns its handle.
-    pub fn make_folder(&mut self, path: &str, name: &str) -> Done<Vec<u8>> {
+    pub fn make_directory(&mut self, path: &str, name: &str) -> Done<Vec<u8>> {
         let mut make = Compound::default();
         make.walk(path.split('/'));
         let out = make.add(CREATE);

@@ -99,7 +99,7 @@ impl Load {
     }
 
     fn create(&self, client: &mut Client, path: &str) -> Done<u64> {
-        let folder = client.make_folder(path, &format!("made-{}", std::process::id()))?;
+        let folder = client.make_directory(path, &format!("made-{}", std::process::id()))?;
         let (id, mut number) = (client.client, 0);
         client.run(self.seconds, &mut |compound: &mut Compound| {
             number += 1;
@@ -160,11 +160,11 @@ fn main() -> Done {
                     .into(),
             ),
         };
-    tell(operations, started)
+    print_rate(operations, started)
 }
 
 /// Prints the number of completed operations and the elapsed time.
-fn tell(operations: u64, started: Instant) -> Done {
+fn print_rate(operations: u64, started: Instant) -> Done {
     let seconds = started.elapsed().as_secs_f64();
     writeln!(io::stdout(), "{operations} {seconds:.6}")?;
     Ok(())

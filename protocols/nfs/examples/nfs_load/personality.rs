@@ -10,7 +10,7 @@ use std::io::{self, Read, Write};
 use std::time::Instant;
 
 use crate::client::{CURRENT, Calls, Client, Compound, opened};
-use crate::{Done, noise, tell};
+use crate::{Done, noise, print_rate};
 
 /// Maximum calls in progress of the Linux client in a session: further threads wait.
 const CALLS_MAX: u32 = 64;
@@ -120,7 +120,8 @@ impl Personality {
     /// Creates the files, runs the load on request, and removes the files on request.
     pub fn perform(self, client: &mut Client, path: &str, seconds: f64) -> Done {
         client.send_apart()?;
-        let folder = client.make_folder(path, &format!("{}-{}", self.name, std::process::id()))?;
+        let folder =
+            client.make_directory(path, &format!("{}-{}", self.name, std::process::id()))?;
         let mut world = World::new(&self, folder, client.client);
         world.fill(client)?;
         world.log = Some(
@@ -132,7 +133,7 @@ impl Personality {
         io::stdin().read_line(&mut String::new())?;
         let started = Instant::now();
         let operations = client.run(seconds, &mut world)?;
-        tell(operations, started)?;
+        print_rate(operations, started)?;
         io::stdin().read_to_end(&mut Vec::new())?;
         world.remove(client)
     }
@@ -282,7 +283,7 @@ impl World {
     }
 
     /// Adds a step on a name: of an existing or a new file.
-    fn ask_name(&mut self, step: Step, thread: &mut Thread, compound: &mut Compound) {
+    fn add_name_step(&mut self, step: Step, thread: &mut Thread, compound: &mut Compound) {
         let from = if matches!(step, Create) {
             &mut self.absent
         } else {
@@ -305,7 +306,7 @@ impl World {
     }
 
     /// Adds a step on the thread's open file.
-    fn ask_file(&mut self, step: Step, thread: &mut Thread, compound: &mut Compound) {
+    fn add_file_step(&mut self, step: Step, thread: &mut Thread, compound: &mut Compound) {
         let Some(file) = &mut thread.file else { return };
         compound.handle(&file.handle);
         match step {
@@ -336,8 +337,10 @@ impl Calls for World {
         match step {
             Append => self.append(&mut thread, compound),
             Log => self.append_to_log(compound),
-            Create | Open | Delete | Stat => self.ask_name(step, &mut thread, compound),
-            WriteWhole | ReadWhole | Sync | Close => self.ask_file(step, &mut thread, compound),
+            Create | Open | Delete | Stat => self.add_name_step(step, &mut thread, compound),
+            WriteWhole | ReadWhole | Sync | Close => {
+                self.add_file_step(step, &mut thread, compound)
+            }
         }
         self.threads[slot as usize] = thread;
         true

@@ -92,7 +92,7 @@ impl Calls {
         let patience_ms = match message.purpose {
             Purpose::Started => START_MS,
             Purpose::Granted(_) => GRANT_MS,
-            Purpose::Answer => ANSWER_MS,
+            Purpose::Reply => ANSWER_MS,
         };
         let transaction = self.number();
         let call = Call {
@@ -138,7 +138,7 @@ impl Calls {
             .filter_map(|transaction| self.calls.remove(transaction));
         let given_up = ended.map(|call| {
             let was_sent = call.was_sent;
-            (call.message, Outcome::Unanswered { was_sent })
+            (call.message, Outcome::NoReply { was_sent })
         });
         let given_up = given_up.collect();
         let rpcbind = self.rpcbind;
@@ -152,7 +152,7 @@ impl Calls {
             if was_sent {
                 call.pause_ms = (call.pause_ms * 2).min(PAUSE_MS_MAX);
             }
-            let is_said = call.message.purpose == Purpose::Answer && call.was_sent;
+            let is_said = call.message.purpose == Purpose::Reply && call.was_sent;
             readiness != Readiness::Never && !is_said
         });
         given_up
@@ -186,11 +186,11 @@ impl Calls {
         }
         let call = self.calls.remove(&transaction)?;
         let outcome = match results {
-            Some(results) => Outcome::Answered {
+            Some(results) => Outcome::Replied {
                 results: results.to_vec(),
                 was_repeated: call.was_repeated,
             },
-            None => Outcome::Unanswered {
+            None => Outcome::NoReply {
                 was_sent: call.was_repeated,
             },
         };
@@ -276,13 +276,13 @@ impl Call {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hosts::Way;
+    use crate::hosts::AddressPair;
 
     const HOST: [u8; 4] = [10, 0, 0, 7];
 
     fn message(purpose: Purpose) -> Message {
         Message {
-            way: Way {
+            way: AddressPair {
                 here: [10, 0, 0, 1].into(),
                 there: HOST.into(),
             },
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn the_port_is_asked_for_before_the_program_is_called() {
+    fn portmapper_is_queried_before_the_call() {
         let mut calls = Calls::new(111);
         assert!(calls.begin(message(Purpose::Started), 0).is_none());
         let asked = one(&mut calls, 0);
@@ -356,7 +356,7 @@ mod tests {
         let (_, outcome) = calls
             .received(from(700), &reply(&called, &[]), 700)
             .expect("it ends");
-        let answered = Outcome::Answered {
+        let answered = Outcome::Replied {
             results: Vec::new(),
             was_repeated: false,
         };
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn who_never_answers_is_given_up() {
+    fn unresponsive_host_is_abandoned() {
         let mut calls = Calls::new(111);
         calls.begin(message(Purpose::Granted(5)), 0);
         let mut datagrams = 0;
@@ -373,14 +373,14 @@ mod tests {
             datagrams += sent.len();
             if let [(given_up, outcome)] = &given_up[..] {
                 assert_eq!((given_up.purpose, now_ms), (Purpose::Granted(5), GRANT_MS));
-                assert_eq!(*outcome, Outcome::Unanswered { was_sent: false });
+                assert_eq!(*outcome, Outcome::NoReply { was_sent: false });
             }
         }
         assert_eq!(datagrams, 6);
     }
 
     #[test]
-    fn a_program_that_does_not_answer_is_looked_for_again() {
+    fn unresponsive_program_port_is_queried_again() {
         let mut calls = Calls::new(111);
         calls.begin(message(Purpose::Started), 0);
         let asked = one(&mut calls, 0);
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_durable_yet_is_not_said() {
+    fn notification_is_sent_only_once_durable() {
         let mut calls = Calls::new(111);
         calls.begin(message(Purpose::Started), 0);
         assert!(due(&mut calls, 0, Readiness::Later).0.is_empty());
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_true_any_more_is_not_said() {
+    fn obsolete_notification_is_dropped() {
         let mut calls = Calls::new(111);
         calls.begin(message(Purpose::Granted(5)), 0);
         one(&mut calls, 0);
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_sent_is_tried_again_soon_and_was_not_said() {
+    fn failed_send_is_retried_and_not_counted_as_sent() {
         let mut calls = Calls::new(111);
         calls.begin(message(Purpose::Granted(5)), 0);
         let asked = one(&mut calls, 0);
@@ -421,19 +421,19 @@ mod tests {
             calls.send_due(now_ms, |_| Readiness::Now, |_| false);
         }
         let (_, given_up) = due(&mut calls, GRANT_MS, Readiness::Now);
-        assert_eq!(given_up[0].1, Outcome::Unanswered { was_sent: false });
+        assert_eq!(given_up[0].1, Outcome::NoReply { was_sent: false });
         calls.begin(message(Purpose::Granted(6)), 0);
         let asked = one(&mut calls, 0);
         calls.received(from(111), &reply(&asked, &[700]), 0);
         one(&mut calls, 0);
         let (_, given_up) = due(&mut calls, GRANT_MS, Readiness::Now);
-        assert_eq!(given_up[0].1, Outcome::Unanswered { was_sent: true });
+        assert_eq!(given_up[0].1, Outcome::NoReply { was_sent: true });
     }
 
     #[test]
-    fn an_answer_is_said_once() {
+    fn lock_result_is_sent_once() {
         let mut calls = Calls::new(111);
-        calls.begin(message(Purpose::Answer), 0);
+        calls.begin(message(Purpose::Reply), 0);
         let asked = one(&mut calls, 0);
         calls.received(from(111), &reply(&asked, &[700]), 0);
         assert_eq!(one(&mut calls, 0).there, from(700));

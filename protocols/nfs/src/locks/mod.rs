@@ -12,12 +12,14 @@ use std::sync::Arc;
 
 use file_system::{FileError, FileSystem, Handle, Kind};
 
-use crate::activity::{Moved, Used};
-use crate::exports::{Exports, NoPlace};
+use crate::activity::{ExportUsage, Transferred};
+use crate::exports::{Exports, InvalidHandle};
 use crate::handles::unverified;
-use crate::hosts::{Message, Purpose, Way};
+use crate::hosts::{AddressPair, Message, Purpose};
 use crate::sharenfs::Access;
-use crate::v4::{Asked, Caller, Conflict, HostShare, NoHostLock, Service, Span, Unanswered, WRITE};
+use crate::v4::{
+    Caller, Conflict, HostShare, LockRequest, NoHostLock, NoReply, Service, Span, WRITE,
+};
 use crate::xdr::{Malformed, Reader, Writer};
 
 /// The number of NLM.
@@ -201,7 +203,7 @@ struct Call<'a> {
     service: &'a Service,
     caller: &'a Caller<'a>,
     exports: Arc<Exports>,
-    used: Used,
+    used: ExportUsage,
     is_reclaim: bool,
 }
 
@@ -232,12 +234,12 @@ pub fn execute(
     arguments: &[u8],
     caller: &Caller<'_>,
     out: &mut Writer,
-) -> Result<Used, Unanswered> {
+) -> Result<ExportUsage, NoReply> {
     let mut call = Call {
         service,
         caller,
         exports: service.exports(),
-        used: Used::default(),
+        used: ExportUsage::default(),
         is_reclaim: false,
     };
     let reader = &mut Reader::new(arguments);
@@ -259,7 +261,7 @@ pub fn execute(
                 version: VERSION,
                 procedure: number + TO_RESULT,
                 arguments: results.into_bytes(),
-                purpose: Purpose::Answer,
+                purpose: Purpose::Reply,
             });
         }
         procedure::FREE_ALL => restarted(service, reader, caller, true)?,
@@ -278,11 +280,11 @@ pub fn monitor(
     number: u32,
     arguments: &[u8],
     caller: &Caller<'_>,
-) -> Result<Used, Unanswered> {
+) -> Result<ExportUsage, NoReply> {
     if number == status_procedure::NOTIFY {
         restarted(service, &mut Reader::new(arguments), caller, false)?;
     }
-    Ok(Used::default())
+    Ok(ExportUsage::default())
 }
 
 /// A host reports its restart, or `gives_up` all of its locks: they are released. It can only
@@ -304,8 +306,8 @@ fn restarted(
 }
 
 impl Caller<'_> {
-    fn way(&self) -> Way {
-        Way {
+    fn way(&self) -> AddressPair {
+        AddressPair {
             here: self.here,
             there: self.from.address,
         }
@@ -319,7 +321,7 @@ impl Call<'_> {
         number: u32,
         reader: &mut Reader<'_>,
         out: &mut Writer,
-    ) -> Result<(), Unanswered> {
+    ) -> Result<(), NoReply> {
         let cookie = reader.opaque(COOKIE_BYTES_MAX)?;
         out.opaque(cookie);
         let executed = match number {
@@ -340,7 +342,7 @@ impl Call<'_> {
         });
         match executed {
             // Linux drops a reclaim that is refused with GRACE. Without a reply it retries.
-            Err(Failed::With(Stat::GRACE)) if self.is_reclaim => return Err(Unanswered::Gone),
+            Err(Failed::With(Stat::GRACE)) if self.is_reclaim => return Err(NoReply::Gone),
             Ok(stat) | Err(Failed::With(stat)) => out.u32(stat.0),
             Err(Failed::Denied(conflict)) => {
                 out.u32(Stat::DENIED.0);
@@ -348,7 +350,7 @@ impl Call<'_> {
                     self.write_holder(&conflict, out);
                 }
             }
-            Err(Failed::Gone) => return Err(Unanswered::Gone),
+            Err(Failed::Gone) => return Err(NoReply::Gone),
         }
         Ok(())
     }
@@ -407,17 +409,17 @@ impl Call<'_> {
             .map_err(|failed| self.too_late(failed));
         Ok(found.and_then(|target| {
             let span = lock.span(is_exclusive)?;
-            let asked = self.asked(&lock, target.file, span, start, cookie)?;
-            let Some(asked) = asked else {
+            let requested_lock = self.requested_lock(&lock, target.file, span, start, cookie)?;
+            let Some(requested_lock) = requested_lock else {
                 return Ok(Stat::GRANTED);
             };
-            let locked = self
-                .service
-                .lock_for_host(&asked, &target.files, self.caller.now_ms);
+            let locked =
+                self.service
+                    .lock_for_host(&requested_lock, &target.files, self.caller.now_ms);
             match locked {
                 Ok(()) => Ok(Stat::GRANTED),
                 Err(NoHostLock::Denied(_)) if waits => {
-                    self.service.state().wait(asked);
+                    self.service.state().wait(requested_lock);
                     Ok(Stat::BLOCKED)
                 }
                 Err(no) => Err(no.into()),
@@ -435,14 +437,14 @@ impl Call<'_> {
     }
 
     /// Returns the requested lock of a host that may lock; `None` if it already holds the range.
-    fn asked(
+    fn requested_lock(
         &self,
         lock: &Lock<'_>,
         file: Handle,
         span: Span,
         start: u32,
         cookie: &[u8],
-    ) -> Result<Option<Asked>, Stat> {
+    ) -> Result<Option<LockRequest>, Stat> {
         let now_ms = self.caller.now_ms;
         let way = self.caller.way();
         let mut state = self.service.state();
@@ -460,7 +462,7 @@ impl Call<'_> {
         state
             .may_lock(host, self.is_reclaim, now_ms)
             .map_err(|_| refused)?;
-        Ok(Some(Asked {
+        Ok(Some(LockRequest {
             host,
             owner: lock.owner.clone(),
             file,
@@ -557,8 +559,8 @@ impl Call<'_> {
     fn find(&mut self, handle: &[u8], is_exclusive: bool) -> Result<Target, Failed> {
         let found = self.exports.found(handle, self.caller.now_ms);
         let place = found.map_err(|none| match none {
-            NoPlace::Bad | NoPlace::Stale => Stat::STALE,
-            NoPlace::NotYet => Stat::GRACE,
+            InvalidHandle::Bad | InvalidHandle::Stale => Stat::STALE,
+            InvalidHandle::Pending => Stat::GRACE,
         })?;
         let export = self.exports.export(place.export);
         let access = export.access(&self.caller.from).ok_or(Stat::FAILED)?;
@@ -579,7 +581,7 @@ impl Call<'_> {
         if !(may.read || may.write || may.append || attributes.uid == who.uid) {
             return Err(Stat::FAILED.into());
         }
-        self.used = export.used(Moved::default());
+        self.used = export.used(Transferred::default());
         Ok(Target {
             file: self.exports.handle(place),
             files: Arc::clone(&export.files),

@@ -165,8 +165,8 @@ impl<C: Calling> Caller<'_, C> {
         for message in service.outbox.take() {
             let now_ms = self.calling.now_ms();
             if let Some(refused) = self.calls.begin(message, now_ms) {
-                let outcome = Outcome::Unanswered { was_sent: false };
-                service.was_called(&refused, &outcome, now_ms);
+                let outcome = Outcome::NoReply { was_sent: false };
+                service.callback_completed(&refused, &outcome, now_ms);
             }
         }
         let now_ms = self.calling.now_ms();
@@ -183,7 +183,7 @@ impl<C: Calling> Caller<'_, C> {
             },
         );
         for (message, outcome) in given_up {
-            service.was_called(&message, &outcome, now_ms);
+            service.callback_completed(&message, &outcome, now_ms);
         }
         if self.calls.next_due_ms().is_none() {
             self.sockets.clear();
@@ -213,7 +213,7 @@ impl<C: Calling> Caller<'_, C> {
                 if let Some((message, outcome)) = ended {
                     self.calling
                         .service()
-                        .was_called(&message, &outcome, now_ms);
+                        .callback_completed(&message, &outcome, now_ms);
                 }
             }
         }

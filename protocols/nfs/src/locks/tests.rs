@@ -10,11 +10,11 @@ use super::portmap::{self, Ports, Transport};
 use super::{execute, monitor};
 use crate::exports::{Exports, Shared, Source};
 use crate::handles::HandleKey;
-use crate::hosts::{Message, Outcome, Purpose, Readiness, Way};
+use crate::hosts::{AddressPair, Message, Outcome, Purpose, Readiness};
 use crate::rpc::Credential;
 use crate::sharenfs::Share;
 use crate::v4::{
-    Caller, ClientRecord, LockUse, Presentation, Remembered, Service, Unanswered, Usage,
+    Caller, ClientRecord, LockUse, NoReply, PersistentState, Presentation, Service, Usage,
 };
 use crate::xdr::{Reader, Writer};
 
@@ -28,14 +28,14 @@ const GRANTED: u32 = 0;
 const DENIED: u32 = 1;
 const BLOCKED: u32 = 3;
 const GRACE: u32 = 4;
-const EVERYBODY: &str = "rw=10.0.0.0/24,no_root_squash";
+const OPEN_SHARE: &str = "rw=10.0.0.0/24,no_root_squash";
 
 #[derive(Default)]
-struct Record(Mutex<Remembered>);
+struct Record(Mutex<PersistentState>);
 
 impl ClientRecord for Record {
-    fn keep(&self, remembered: &Remembered) -> bool {
-        *self.0.lock().expect("no panic") = remembered.clone();
+    fn keep(&self, persistent_state: &PersistentState) -> bool {
+        *self.0.lock().expect("no panic") = persistent_state.clone();
         true
     }
 }
@@ -135,7 +135,7 @@ impl World {
         now_ms: u64,
         number: u32,
         arguments: &Writer,
-    ) -> Result<Vec<u8>, Unanswered> {
+    ) -> Result<Vec<u8>, NoReply> {
         let credential = Credential::System {
             uid,
             gid: uid,
@@ -211,10 +211,10 @@ impl World {
     }
 
     fn restarts(&self, from: [u8; 4], name: &str) {
-        self.tells_start(from, name, NOTIFY, 5);
+        self.notifies_start(from, name, NOTIFY, 5);
     }
 
-    fn tells_start(&self, from: [u8; 4], name: &str, procedure: u32, start: u32) {
+    fn notifies_start(&self, from: [u8; 4], name: &str, procedure: u32, start: u32) {
         let mut arguments = Writer::new();
         arguments.opaque(name.as_bytes());
         arguments.u32(start);
@@ -234,11 +234,11 @@ impl World {
         let mut results = Writer::new();
         results.opaque(b"cookie");
         results.u32(status);
-        let outcome = Outcome::Answered {
+        let outcome = Outcome::Replied {
             results: results.into_bytes(),
             was_repeated,
         };
-        self.service.was_called(message, &outcome, 0);
+        self.service.callback_completed(message, &outcome, 0);
     }
 }
 
@@ -287,7 +287,7 @@ const AGAIN: Range = Range {
 
 #[test]
 fn locks_of_hosts_and_of_processes_exclude_each_other() {
-    let world = World::new(EVERYBODY);
+    let world = World::new(OPEN_SHARE);
     let other = Range { process: 10, ..ALL };
     assert_eq!(world.status(ONE, 0, world.lock(ONE, ALL)), GRANTED);
     assert_eq!(
@@ -310,8 +310,8 @@ fn locks_of_hosts_and_of_processes_exclude_each_other() {
 }
 
 #[test]
-fn a_file_that_nobody_has_locked_any_more_is_let_go_of() {
-    let world = World::new(EVERYBODY);
+fn file_without_locks_is_released() {
+    let world = World::new(OPEN_SHARE);
     assert_eq!(world.status(ONE, 0, world.lock(ONE, ALL)), GRANTED);
     assert_eq!(world.service.state().sizes(), (1, 2));
     let middle = Range {
@@ -342,8 +342,8 @@ fn a_file_that_nobody_has_locked_any_more_is_let_go_of() {
 
 /// `nlm4_holder` of a denied test.
 #[test]
-fn a_test_tells_whose_lock_is_in_the_way() {
-    let world = World::new(EVERYBODY);
+fn test_returns_the_conflicting_lock_owner() {
+    let world = World::new(OPEN_SHARE);
     let range = Range {
         offset: 1 << 40,
         length: 16,
@@ -370,12 +370,12 @@ fn a_test_tells_whose_lock_is_in_the_way() {
 }
 
 #[test]
-fn only_whoever_may_use_a_file_locks_it() {
+fn lock_requires_access_to_the_file() {
     const READ_ONLY: u32 = 6;
     const STALE: u32 = 7;
     const TOO_BIG: u32 = 8;
     const FAILED: u32 = 9;
-    let world = World::new(EVERYBODY);
+    let world = World::new(OPEN_SHARE);
     let (number, arguments) = world.lock(ONE, SHARED);
     let stranger = [10, 0, 1, 7];
     assert_eq!(
@@ -401,8 +401,8 @@ fn only_whoever_may_use_a_file_locks_it() {
 }
 
 #[test]
-fn a_host_that_waits_is_called_back_with_what_it_asked_for() {
-    let world = World::new(EVERYBODY);
+fn blocked_lock_is_granted_by_callback() {
+    let world = World::new(OPEN_SHARE);
     assert_eq!(world.status(ONE, 0, world.lock(ONE, ALL)), GRANTED);
     for _ in 0..2 {
         assert_eq!(world.status(TWO, 0, world.lock(TWO, WAITS)), BLOCKED);
@@ -413,7 +413,7 @@ fn a_host_that_waits_is_called_back_with_what_it_asked_for() {
     let [call] = &calls[..] else {
         panic!("{calls:?}");
     };
-    let way = Way {
+    let way = AddressPair {
         here: HERE,
         there: TWO.into(),
     };
@@ -442,8 +442,8 @@ fn a_host_that_waits_is_called_back_with_what_it_asked_for() {
 }
 
 #[test]
-fn what_a_host_does_not_want_any_more_goes_to_the_next() {
-    let world = World::new(EVERYBODY);
+fn refused_grant_goes_to_the_next_waiter() {
+    let world = World::new(OPEN_SHARE);
     let next = Range {
         process: 10,
         ..WAITS
@@ -473,8 +473,8 @@ fn what_a_host_does_not_want_any_more_goes_to_the_next() {
 
 /// The callback fails, but the host retries.
 #[test]
-fn who_asks_again_keeps_a_lock_that_he_was_not_told_of() {
-    let world = World::new(EVERYBODY);
+fn repeated_lock_request_keeps_an_unacknowledged_grant() {
+    let world = World::new(OPEN_SHARE);
     world.status(ONE, 0, world.lock(ONE, ALL));
     world.status(TWO, 0, world.lock(TWO, WAITS));
     world.status(ONE, 0, world.unlock(ONE, ALL));
@@ -482,13 +482,13 @@ fn who_asks_again_keeps_a_lock_that_he_was_not_told_of() {
     assert_eq!(world.status(TWO, 0, world.lock(TWO, WAITS)), GRANTED);
     world
         .service
-        .was_called(&calls[0], &Outcome::Unanswered { was_sent: false }, 0);
+        .callback_completed(&calls[0], &Outcome::NoReply { was_sent: false }, 0);
     assert_eq!(world.status(ONE, 0, world.lock(ONE, ALL)), DENIED);
 }
 
 #[test]
-fn a_host_that_starts_again_loses_its_locks_and_nobody_else_can_say_so() {
-    let world = World::new(EVERYBODY);
+fn only_the_host_itself_reports_its_restart() {
+    let world = World::new(OPEN_SHARE);
     let (one, two) = (
         Range { length: 1, ..ALL },
         Range {
@@ -523,26 +523,23 @@ fn a_host_that_starts_again_loses_its_locks_and_nobody_else_can_say_so() {
 }
 
 #[test]
-fn what_is_asked_by_a_message_is_answered_by_a_call() {
-    let world = World::new(EVERYBODY);
+fn async_message_gets_its_result_by_callback() {
+    let world = World::new(OPEN_SHARE);
     let (_, arguments) = world.lock(ONE, ALL);
     assert!(world.call(ONE, 0, 0, 7, &arguments).is_empty());
     let calls = world.calls();
-    assert_eq!(
-        (calls[0].procedure, calls[0].purpose),
-        (12, Purpose::Answer)
-    );
+    assert_eq!((calls[0].procedure, calls[0].purpose), (12, Purpose::Reply));
     assert_eq!(status_of(&calls[0].arguments), GRANTED);
 }
 
 #[test]
-fn a_host_takes_back_its_lock_after_a_restart_and_nobody_else_gets_it() {
-    let world = World::new(EVERYBODY);
+fn lock_is_reclaimed_after_restart_before_other_hosts() {
+    let world = World::new(OPEN_SHARE);
     assert_eq!(world.status(ONE, 0, world.lock(ONE, ALL)), GRANTED);
     let next = world.after();
     next.service.announce(0);
     let calls = next.calls();
-    let way = Way {
+    let way = AddressPair {
         here: HERE,
         there: ONE.into(),
     };
@@ -583,17 +580,17 @@ fn a_host_takes_back_its_lock_after_a_restart_and_nobody_else_gets_it() {
 }
 
 #[test]
-fn a_host_that_knows_of_the_start_and_takes_nothing_back_keeps_nobody_waiting() {
-    let world = World::new(EVERYBODY);
+fn notified_host_without_reclaims_ends_the_wait() {
+    let world = World::new(OPEN_SHARE);
     world.status(ONE, 0, world.lock(ONE, ALL));
     let next = world.after();
     next.service.announce(0);
     let calls = next.calls();
-    let answered = Outcome::Answered {
+    let answered = Outcome::Replied {
         results: Vec::new(),
         was_repeated: false,
     };
-    next.service.was_called(&calls[0], &answered, 1000);
+    next.service.callback_completed(&calls[0], &answered, 1000);
     assert_eq!(next.status(TWO, 10_999, next.lock(TWO, ALL)), GRACE);
     assert_eq!(next.status(TWO, 11_000, next.lock(TWO, ALL)), GRANTED);
     assert_eq!(
@@ -604,8 +601,8 @@ fn a_host_that_knows_of_the_start_and_takes_nothing_back_keeps_nobody_waiting() 
 }
 
 #[test]
-fn the_next_server_waits_for_no_host_that_has_nothing() {
-    let world = World::new(EVERYBODY);
+fn next_server_waits_only_for_hosts_with_locks() {
+    let world = World::new(OPEN_SHARE);
     world.status(ONE, 0, world.lock(ONE, ALL));
     world.status(ONE, 0, world.unlock(ONE, ALL));
     let other = Range {
@@ -622,8 +619,8 @@ fn the_next_server_waits_for_no_host_that_has_nothing() {
 }
 
 #[test]
-fn a_person_sees_who_has_what_and_takes_it_away_for_those_who_wait() {
-    let world = World::new(EVERYBODY);
+fn expired_host_loses_locks_to_waiting_hosts() {
+    let world = World::new(OPEN_SHARE);
     assert_eq!(world.status(ONE, 0, world.lock(ONE, ALL)), GRANTED);
     assert_eq!(world.status(TWO, 4000, world.lock(TWO, WAITS)), BLOCKED);
     let usage = world.service.usage(world.files.id(), 5000);
@@ -666,8 +663,8 @@ fn a_person_sees_who_has_what_and_takes_it_away_for_those_who_wait() {
 /// A lock that was released must not be granted late: the host would mistake it for its current
 /// request.
 #[test]
-fn a_host_is_not_told_of_a_lock_that_it_gave_back() {
-    let world = World::new(EVERYBODY);
+fn no_grant_is_sent_for_a_lock_already_released() {
+    let world = World::new(OPEN_SHARE);
     let part = Range { length: 1, ..ALL };
     world.status(ONE, 0, world.lock(ONE, ALL));
     world.status(TWO, 0, world.lock(TWO, WAITS));
@@ -683,14 +680,16 @@ fn a_host_is_not_told_of_a_lock_that_it_gave_back() {
 }
 
 #[test]
-fn what_a_host_may_have_heard_of_stays_its_own_until_it_gives_that_back() {
-    let world = World::new(EVERYBODY);
+fn possibly_delivered_grant_is_kept_until_unlock() {
+    let world = World::new(OPEN_SHARE);
     for is_cancelled in [true, false] {
         world.status(ONE, 0, world.lock(ONE, ALL));
         world.status(TWO, 0, world.lock(TWO, WAITS));
         world.status(ONE, 0, world.unlock(ONE, ALL));
-        let silence = Outcome::Unanswered { was_sent: true };
-        world.service.was_called(&world.calls()[0], &silence, 0);
+        let silence = Outcome::NoReply { was_sent: true };
+        world
+            .service
+            .callback_completed(&world.calls()[0], &silence, 0);
         assert_eq!(world.status(ONE, 0, world.lock(ONE, ALL)), DENIED);
         let given_back = match is_cancelled {
             true => world.cancel(TWO, WAITS),
@@ -703,8 +702,8 @@ fn what_a_host_may_have_heard_of_stays_its_own_until_it_gives_that_back() {
 }
 
 #[test]
-fn who_gets_at_once_what_he_waited_for_waits_no_more() {
-    let world = World::new(EVERYBODY);
+fn immediate_grant_cancels_the_pending_wait() {
+    let world = World::new(OPEN_SHARE);
     world.status(ONE, 0, world.lock(ONE, ALL));
     assert_eq!(world.status(TWO, 0, world.lock(TWO, WAITS)), BLOCKED);
     // The range is free, but blocked locks were not checked yet.
@@ -716,8 +715,8 @@ fn who_gets_at_once_what_he_waited_for_waits_no_more() {
 }
 
 #[test]
-fn what_cannot_be_taken_back_yet_is_not_answered_and_hosts_are_told_when_it_can() {
-    let world = World::new(EVERYBODY);
+fn reclaim_before_import_is_dropped_and_hosts_notified_later() {
+    let world = World::new(OPEN_SHARE);
     world.status(ONE, 0, world.lock(ONE, ALL));
     let next = world.after();
     next.service.share(Exports::none().with_more_to_come(true));
@@ -728,7 +727,7 @@ fn what_cannot_be_taken_back_yet_is_not_answered_and_hosts_are_told_when_it_can(
         let answer = next.try_call(ONE, 0, now_ms, number, &again);
         answer.map(|answer| status_of(&answer))
     };
-    assert_eq!(asks(0), Err(Unanswered::Gone));
+    assert_eq!(asks(0), Err(NoReply::Gone));
     next.service.announce(4999);
     assert_eq!(next.calls(), []);
     next.service.share(next.shared());
@@ -750,8 +749,8 @@ fn what_cannot_be_taken_back_yet_is_not_answered_and_hosts_are_told_when_it_can(
 }
 
 #[test]
-fn a_late_message_of_a_start_takes_away_nothing_that_came_behind_it() {
-    let world = World::new(EVERYBODY);
+fn late_restart_notification_keeps_newer_locks() {
+    let world = World::new(OPEN_SHARE);
     let is_free = || {
         let is_free = world.status(TWO, 0, world.test(TWO, ALL)) == GRANTED;
         world.status(ONE, 0, world.lock(ONE, ALL));
@@ -759,23 +758,23 @@ fn a_late_message_of_a_start_takes_away_nothing_that_came_behind_it() {
     };
     assert!(is_free());
     // Its locks were created with NSM state 3.
-    world.tells_start(ONE, "host7", NOTIFY, 3);
+    world.notifies_start(ONE, "host7", NOTIFY, 3);
     assert!(!is_free());
-    world.tells_start(ONE, "host7", NOTIFY, 5);
+    world.notifies_start(ONE, "host7", NOTIFY, 5);
     assert!(is_free());
-    world.tells_start(ONE, "host7", NOTIFY, 5);
+    world.notifies_start(ONE, "host7", NOTIFY, 5);
     assert!(!is_free(), "it is repeated");
     for start in [0, 0] {
-        world.tells_start(ONE, "host7", NOTIFY, start);
+        world.notifies_start(ONE, "host7", NOTIFY, start);
         assert!(is_free(), "the NSM state is unknown");
     }
-    world.tells_start(ONE, "host7", FREE_ALL, 3);
+    world.notifies_start(ONE, "host7", FREE_ALL, 3);
     assert!(is_free());
 }
 
 #[test]
-fn who_is_not_named_loses_nothing_where_there_are_several() {
-    let world = World::new(EVERYBODY);
+fn unnamed_host_behind_shared_address_keeps_its_locks() {
+    let world = World::new(OPEN_SHARE);
     let other = {
         let mut arguments = Writer::new();
         arguments.opaque(b"cookie");
@@ -793,10 +792,10 @@ fn who_is_not_named_loses_nothing_where_there_are_several() {
 }
 
 #[test]
-fn a_file_full_of_ranges_is_unlocked_where_that_makes_no_more_of_them() {
+fn unlock_at_the_range_limit_succeeds_unless_it_splits() {
     const RANGES_MAX: u64 = 8192;
     const NO_LOCKS: u32 = 2;
-    let world = World::new(EVERYBODY);
+    let world = World::new(OPEN_SHARE);
     let part = |offset, length| Range {
         offset,
         length,
@@ -844,7 +843,7 @@ fn ask(version: u32, transport: u32, name: &[u8], program: u32) -> Vec<u8> {
 }
 
 #[test]
-fn programs_are_found() {
+fn portmapper_returns_registered_ports() {
     let port = |answer: Vec<u8>| Reader::new(&answer).u32().expect("a port");
     for (program, tcp, udp) in [
         (100_003, 2049, 0),

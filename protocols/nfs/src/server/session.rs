@@ -11,10 +11,10 @@ use serving::{
     Budget, Connection, Directive, Link, ListenAddress, Peer, Reservation, TlsTransport, Turn,
 };
 
-use super::{Answered, End, Live, Shared};
+use super::{End, Live, Replied, Shared};
 use crate::exports::Source;
-use crate::programs::{Door, accepts, takes_long};
-use crate::rpc::{self, Accepted, BadRecord, Call, Found, NoCall};
+use crate::programs::{CallListener, accepts, slow_payload};
+use crate::rpc::{self, Accepted, BadRecord, Call, Found, NotExecutable};
 use crate::secured::{Opened, Seal};
 use crate::sharenfs::{Security, Transport};
 use crate::v4::{Caller, MESSAGE_BYTES_MAX};
@@ -47,7 +47,7 @@ pub(super) fn serve(
     shared: &Arc<Shared>,
     connection: &Arc<Connection>,
     listener: &ListenAddress,
-    door: Door,
+    door: CallListener,
 ) {
     let peer = connection.peer;
     let (from, here) = match peer {
@@ -66,7 +66,7 @@ pub(super) fn serve(
     let is_at_home = exports.admits(&Source { port: 0, ..from });
     let door = match exports.admits(&from) {
         true => door,
-        false => Door::Guests,
+        false => CallListener::Unprivileged,
     };
     let ended = if is_at_home {
         let mut session = Session {
@@ -90,21 +90,21 @@ pub(super) fn serve(
         }
         ended
     } else {
-        Err(End::Stranger)
+        Err(End::UnauthorizedClient)
     };
-    if matches!(ended, Err(End::Stranger)) {
-        tell_of_stranger(shared, peer, &from, is_at_home);
+    if matches!(ended, Err(End::UnauthorizedClient)) {
+        log_unauthorized(shared, peer, &from, is_at_home);
     }
     match ended {
         Ok(()) => tracing::debug!(%peer, "NFS connection ended"),
         Err(reason) => tracing::debug!(%peer, %reason, "NFS connection ended"),
     }
-    connection.standing.end();
+    connection.changes_in_flight.end();
     shared.live().remove(&connection.id);
 }
 
 /// Clients retry as long as a mount is pending, so the log lines are limited.
-fn tell_of_stranger(shared: &Shared, peer: Peer, from: &Source, is_at_home: bool) {
+fn log_unauthorized(shared: &Shared, peer: Peer, from: &Source, is_at_home: bool) {
     if let Some(swallowed) = shared.refusals.take(&from.network(), Instant::now()) {
         let why = match is_at_home {
             true => {
@@ -132,7 +132,7 @@ struct Session<'a> {
     from: Source,
     /// The server's address that the client connected to.
     here: IpAddr,
-    door: Door,
+    door: CallListener,
     link: Link,
     tls: Option<Arc<TlsTransport>>,
     /// Held while the link's buffer is larger than usual.
@@ -150,7 +150,7 @@ impl Session<'_> {
     fn run(&mut self) -> Result<(), End> {
         loop {
             let needs = self.execute_all()?;
-            self.gather(needs)?;
+            self.grow_buffer(needs)?;
             let has_begun = !self.link.bytes().is_empty() || !self.is_known;
             let patience = if has_begun {
                 CALL_TIMEOUT
@@ -166,12 +166,12 @@ impl Session<'_> {
     }
 
     /// Grows the buffer for a record of this size.
-    fn gather(&mut self, needs: usize) -> Result<(), End> {
+    fn grow_buffer(&mut self, needs: usize) -> Result<(), End> {
         if needs > BUFFER_BYTES_MAX {
             return Err(BadRecord::TooLong(RECORD_BYTES_MAX).into());
         }
         if self.link.must_grow_for(needs) {
-            let paid = self.pay(&self.shared.input, BUFFER_BYTES_MAX);
+            let paid = self.reserve_budget(&self.shared.input, BUFFER_BYTES_MAX);
             self.large_input = Some(paid.ok_or(End::Stalled)?);
         } else if self.shared.input.is_wanted() {
             self.shrink();
@@ -181,7 +181,7 @@ impl Session<'_> {
     }
 
     /// Reserves bytes of a budget, waiting for them.
-    fn pay(&self, budget: &Arc<Budget>, bytes: usize) -> Option<Reservation> {
+    fn reserve_budget(&self, budget: &Arc<Budget>, bytes: usize) -> Option<Reservation> {
         // Queued replies are already reserved and must not wait for this reservation.
         self.link.flush();
         let until = Instant::now() + BUDGET_TIMEOUT;
@@ -248,7 +248,7 @@ impl Session<'_> {
 
     /// Returns the TLS configuration, if this connection may use TLS.
     fn tls_to_begin(&self) -> Option<Arc<rustls::ServerConfig>> {
-        let is_first = self.door == Door::Files
+        let is_first = self.door == CallListener::Files
             && self.tls.is_none()
             && self.elsewhere.load(Ordering::Relaxed) == 0;
         let config = self.shared.tls.lock().expect("no holder panics");
@@ -279,8 +279,8 @@ impl Session<'_> {
             self.link.consume(input_bytes);
             // A connection without such a call is unauthenticated. It is dropped first if there are
             // too many.
-            if executed.is_call && !self.is_known && self.door == Door::Files {
-                if !self.connection.let_in() {
+            if executed.is_call && !self.is_known && self.door == CallListener::Files {
+                if !self.connection.admit_peer() {
                     return Err(End::Full);
                 }
                 self.is_known = true;
@@ -320,7 +320,7 @@ impl Session<'_> {
         }
     }
 
-    fn push(&mut self, mut answered: Answered) -> Result<(), End> {
+    fn push(&mut self, mut answered: Replied) -> Result<(), End> {
         if let Some(export) = &answered.export {
             if self.export != *export {
                 self.export = Arc::clone(export);
@@ -336,7 +336,7 @@ impl Session<'_> {
                 None => {
                     // A writer that needs the borrowed buffers must not wait as long.
                     answered.out.own();
-                    Some(self.pay(budget, bytes).ok_or(End::Stalled)?)
+                    Some(self.reserve_budget(budget, bytes).ok_or(End::Stalled)?)
                 }
                 paid => paid,
             },
@@ -362,19 +362,19 @@ impl Session<'_> {
             arguments,
             seal,
         } = &incoming;
-        if self.door == Door::Guests && call.procedure != rpc::NULL {
-            return Err(End::Stranger);
+        if self.door == CallListener::Unprivileged && call.procedure != rpc::NULL {
+            return Err(End::UnauthorizedClient);
         }
         let is_call = matches!(accepts(call, self.door), Accepted::Success);
-        let long = self.to_give_away(call, arguments, has_more);
-        if long.is_some_and(|payload| self.execute_elsewhere(&incoming, payload)) {
+        let long = self.payload_for_worker(call, arguments, has_more);
+        if long.is_some_and(|payload| self.execute_on_worker(&incoming, payload)) {
             return Ok(Executed {
                 answered: None,
                 is_call,
                 tls: None,
             });
         }
-        let change = self.connection.standing.own_change();
+        let change = self.connection.changes_in_flight.own_change();
         let _change = change.ok_or(End::Dropped)?;
         let caller = self.caller(&incoming);
         let (door, seal) = (self.door, seal.as_ref());
@@ -400,8 +400,8 @@ impl Session<'_> {
                     seal: None,
                 }));
             }
-            Err(NoCall::Answer(bytes)) => (bytes, None),
-            Err(NoCall::AsksForTls { transaction }) => {
+            Err(NotExecutable::Reply(bytes)) => (bytes, None),
+            Err(NotExecutable::StartTls { transaction }) => {
                 let config = self.tls_to_begin();
                 let bytes = match config {
                     Some(_) => rpc::begin_tls(transaction),
@@ -409,7 +409,7 @@ impl Session<'_> {
                 };
                 (bytes, config)
             }
-            Err(NoCall::Secured(secured)) => {
+            Err(NotExecutable::Secured(secured)) => {
                 let contexts = &self.shared.contexts;
                 match contexts.open(&secured, reader.rest(), self.from.network()) {
                     Opened::Call {
@@ -423,14 +423,14 @@ impl Session<'_> {
                             seal: Some(seal),
                         }));
                     }
-                    Opened::Answer(bytes) => (bytes, None),
+                    Opened::Reply(bytes) => (bytes, None),
                     Opened::Nothing => return Ok(Err(Executed::default())),
                     Opened::TooLate => return Err(End::TooLate),
                 }
             }
-            Err(NoCall::Malformed) => return Err(End::NoCall),
+            Err(NotExecutable::Malformed) => return Err(End::NotExecutable),
         };
-        Ok(Err(Executed::without_call(bytes, config)))
+        Ok(Err(Executed::of_bytes(bytes, config)))
     }
 
     fn source(&self, seal: Option<&Seal>) -> Source {
@@ -454,18 +454,18 @@ impl Session<'_> {
     /// Returns the payload of the reply if a worker should execute the call, because the following
     /// calls would be blocked here. While a worker executes one, the client has several calls in
     /// progress and sends more. These can be read concurrently and share a commit.
-    fn to_give_away(&self, call: &Call, arguments: &[u8], has_more: bool) -> Option<u32> {
+    fn payload_for_worker(&self, call: &Call, arguments: &[u8], has_more: bool) -> Option<u32> {
         let is_alone = !has_more && self.elsewhere.load(Ordering::Relaxed) == 0;
         if is_alone {
             return None;
         }
-        takes_long(call, arguments).filter(|payload| has_more || *payload == 0)
+        slow_payload(call, arguments).filter(|payload| has_more || *payload == 0)
     }
 
     /// Passes a call to a worker, so that the following calls need not wait. `payload` is the size
     /// of its reply. Returns false if there is no memory, or if the client already has enough
     /// unread replies.
-    fn execute_elsewhere(&self, incoming: &Incoming<'_>, payload: u32) -> bool {
+    fn execute_on_worker(&self, incoming: &Incoming<'_>, payload: u32) -> bool {
         let bytes = incoming.arguments.len() as u64 + u64::from(payload);
         let waiting =
             self.elsewhere.load(Ordering::Relaxed) + self.link.outbound().queued_bytes() as u64;
@@ -478,7 +478,7 @@ impl Session<'_> {
         };
         let pending = self.link.outbound().pending();
         let outbound = Arc::clone(self.link.outbound());
-        let change = self.connection.standing.change();
+        let change = self.connection.changes_in_flight.change();
         let (shared, connection) = (Arc::clone(self.shared), Arc::clone(self.connection));
         let (call, arguments) = (incoming.call.clone(), incoming.arguments.to_vec());
         let seal = incoming.seal.clone();
@@ -498,7 +498,7 @@ impl Session<'_> {
                 };
                 match shared.answer(arrived, &call, &arguments, &caller, door, seal.as_ref()) {
                     Ok(answered) => {
-                        outbound.answer_elsewhere(answered.into_answer(Some(reservation)));
+                        outbound.reply_from_worker(answered.into_answer(Some(reservation)));
                     }
                     Err(_) => connection.direct(Directive::Drop),
                 }
@@ -531,7 +531,7 @@ struct Incoming<'r> {
 #[derive(Default)]
 struct Executed {
     /// The reply, unless a worker sends it.
-    answered: Option<Answered>,
+    answered: Option<Replied>,
     /// Whether it was an NFS call.
     is_call: bool,
     /// The TLS configuration to start with after the reply.
@@ -539,9 +539,9 @@ struct Executed {
 }
 
 impl Executed {
-    fn without_call(bytes: Vec<u8>, tls: Option<Arc<rustls::ServerConfig>>) -> Self {
+    fn of_bytes(bytes: Vec<u8>, tls: Option<Arc<rustls::ServerConfig>>) -> Self {
         Self {
-            answered: Some(Answered {
+            answered: Some(Replied {
                 out: bytes.into(),
                 export: None,
             }),

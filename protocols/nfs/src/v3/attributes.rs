@@ -6,7 +6,7 @@ use file_system::{
 };
 
 use super::contents::WRITE;
-use super::{Answered, At, Call, Status};
+use super::{At, Call, Replied, Status};
 use crate::exports::Place;
 use crate::objects::{kind_number, rights_by, rights_of};
 use crate::xdr::{Malformed, Reader, Writer};
@@ -43,7 +43,7 @@ fn write(out: &mut Writer, id: FileSystemId, object: u64, attributes: &Attribute
 }
 
 /// `sattr3`.
-pub(super) fn read(reader: &mut Reader<'_>) -> Answered<SetAttributes> {
+pub(super) fn read(reader: &mut Reader<'_>) -> Replied<SetAttributes> {
     let read = SetAttributes {
         mode: read_if(reader, |reader| Ok(reader.u32()? & 0o7777))?,
         uid: read_if(reader, Reader::u32)?,
@@ -72,7 +72,7 @@ fn read_if<'a, T>(
     }
 }
 
-fn read_set_time(reader: &mut Reader<'_>) -> Answered<Option<SetTime>> {
+fn read_set_time(reader: &mut Reader<'_>) -> Replied<Option<SetTime>> {
     match reader.u32()? {
         0 => Ok(None),
         1 => Ok(Some(SetTime::Now)),
@@ -133,7 +133,7 @@ impl Call<'_> {
         out.opaque(&self.exports.sign(place));
     }
 
-    pub(super) fn get_attributes(&self, at: &At, out: &mut Writer) -> Answered {
+    pub(super) fn get_attributes(&self, at: &At, out: &mut Writer) -> Replied {
         let attributes = at.files.attributes(at.node())?;
         self.write_fattr(at.place, &attributes, out);
         Ok(())
@@ -144,7 +144,7 @@ impl Call<'_> {
         at: &At,
         reader: &mut Reader<'_>,
         out: &mut Writer,
-    ) -> Answered {
+    ) -> Replied {
         let changes = read(reader)?;
         let guard = Guard {
             changed: read_if(reader, read_time)?,
@@ -164,7 +164,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    pub(super) fn access(&self, at: &At, reader: &mut Reader<'_>, out: &mut Writer) -> Answered {
+    pub(super) fn access(&self, at: &At, reader: &mut Reader<'_>, out: &mut Writer) -> Replied {
         let asked = reader.u32()?;
         let attributes = at.files.attributes(at.node())?;
         let mut may = at.files.permissions(&at.who, at.node())?;
@@ -176,7 +176,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    pub(super) fn statistics(&self, at: &At, out: &mut Writer) -> Answered {
+    pub(super) fn statistics(&self, at: &At, out: &mut Writer) -> Replied {
         let space = at.files.statistics()?;
         self.write_now(at, out);
         for number in [
@@ -194,7 +194,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    pub(super) fn limits(&self, at: &At, out: &mut Writer) -> Answered {
+    pub(super) fn limits(&self, at: &At, out: &mut Writer) -> Replied {
         const MULTIPLE: u32 = 4096;
         const DIRECTORY: u32 = 64 << 10;
         /// Hard links, symbolic links, `PATHCONF` is the same for all files, times can be set.
@@ -212,7 +212,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    pub(super) fn path_limits(&self, at: &At, out: &mut Writer) -> Answered {
+    pub(super) fn path_limits(&self, at: &At, out: &mut Writer) -> Replied {
         let limits = at.files.limits();
         at.files.attributes(at.node())?;
         self.write_now(at, out);

@@ -2,7 +2,7 @@
 
 use file_system::{Done, FileError, Kind, Permissions};
 
-use super::{Answered, At, Call, HANDLE_BYTES_MAX, PAYLOAD_BYTES_MAX, Status};
+use super::{At, Call, HANDLE_BYTES_MAX, PAYLOAD_BYTES_MAX, Replied, Status};
 use crate::exports::Place;
 use crate::objects;
 use crate::xdr::{Malformed, Reader, Writer};
@@ -34,7 +34,7 @@ pub(super) fn is_stable(reader: &mut Reader<'_>) -> Result<bool, Malformed> {
 }
 
 impl Call<'_> {
-    pub(super) fn check_regular(&self, at: &At) -> Answered {
+    pub(super) fn check_regular(&self, at: &At) -> Replied {
         match at.files.attributes(at.node())?.kind {
             Kind::File => Ok(()),
             Kind::Directory => Err(Status::ISDIR.into()),
@@ -44,7 +44,7 @@ impl Call<'_> {
 
     /// Checks that the caller may read or write a file. The owner may always, because the file may
     /// have been opened before the permission was removed. Returns the permissions.
-    fn authorize(&self, at: &At, access: u32) -> Answered<Permissions> {
+    fn authorize(&self, at: &At, access: u32) -> Replied<Permissions> {
         self.check_regular(at)?;
         let may = at.files.permissions(&at.who, at.node())?;
         let allowed = match access {
@@ -70,7 +70,7 @@ impl Call<'_> {
             .check_use(file, access, address, self.caller.now_ms)
     }
 
-    pub(super) fn read(&mut self, at: &At, reader: &mut Reader<'_>, out: &mut Writer) -> Answered {
+    pub(super) fn read(&mut self, at: &At, reader: &mut Reader<'_>, out: &mut Writer) -> Replied {
         let (offset, count) = (reader.u64()?, reader.u32()?.min(PAYLOAD_BYTES_MAX));
         self.authorize(at, READ)?;
         self.write_now(at, out);
@@ -84,7 +84,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    pub(super) fn write(&mut self, at: &At, reader: &mut Reader<'_>, out: &mut Writer) -> Answered {
+    pub(super) fn write(&mut self, at: &At, reader: &mut Reader<'_>, out: &mut Writer) -> Replied {
         let (offset, count, stability) = (reader.u64()?, reader.u32()?, reader.u32()?);
         let bytes = reader.opaque(PAYLOAD_BYTES_MAX as usize)?;
         if stability > FILE_SYNC {
@@ -120,7 +120,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    pub(super) fn commit(&self, at: &At, reader: &mut Reader<'_>, out: &mut Writer) -> Answered {
+    pub(super) fn commit(&self, at: &At, reader: &mut Reader<'_>, out: &mut Writer) -> Replied {
         let (_offset, _count) = (reader.u64()?, reader.u32()?);
         self.check_regular(at)?;
         at.commit(Some(at.node()))?;

@@ -2,7 +2,7 @@
 
 use file_system::{Attributes, COOKIE_LAST, FileError, Kind};
 
-use super::{Answered, At, Call, PAYLOAD_BYTES_MAX, Status};
+use super::{At, Call, PAYLOAD_BYTES_MAX, Replied, Status};
 use crate::exports::{NameOwner, Place};
 use crate::listing::Batch;
 use crate::xdr::{Reader, Writer};
@@ -29,7 +29,7 @@ impl Call<'_> {
         reader: &mut Reader<'_>,
         is_plus: bool,
         out: &mut Writer,
-    ) -> Answered {
+    ) -> Replied {
         let cookie = reader.u64()?;
         // Cookies remain valid, so that there is nothing to verify.
         let _verifier: [u8; 8] = reader.array()?;
@@ -55,7 +55,7 @@ impl Call<'_> {
         out.u64(0);
         let is_whole = self.list_dots(at, cookie, &mut room, out)?
             && self.list_entries(at, cookie, &mut room, out)?
-            && self.list_hanging(at, cookie, &mut room, out)?;
+            && self.list_child_mounts(at, cookie, &mut room, out)?;
         if room.is_empty && !is_whole {
             return Err(Status::TOOSMALL.into());
         }
@@ -71,7 +71,7 @@ impl Call<'_> {
         cookie: u64,
         room: &mut Room,
         out: &mut Writer,
-    ) -> Answered<bool> {
+    ) -> Replied<bool> {
         for (name, own) in [(&b"."[..], SELF_COOKIE), (b"..", PARENT_COOKIE)] {
             if cookie >= own {
                 continue;
@@ -82,7 +82,7 @@ impl Call<'_> {
             let attributes = found.files.attributes(found.node());
             let known = attributes.ok().map(|attributes| (found.place, attributes));
             let object = self.exports.handle(found.place).node.object;
-            if !self.tell(name, own, object, known, room, out) {
+            if !self.write_entry(name, own, object, known, room, out) {
                 return Ok(false);
             }
         }
@@ -97,7 +97,7 @@ impl Call<'_> {
         cookie: u64,
         room: &mut Room,
         out: &mut Writer,
-    ) -> Answered<bool> {
+    ) -> Replied<bool> {
         let mut cookie = match cookie {
             0..=PARENT_COOKIE => 0,
             other => other,
@@ -131,7 +131,7 @@ impl Call<'_> {
                     Err(FileError::Stale) => continue,
                     Err(_) => None,
                 };
-                if !self.tell(name, next, object, known, room, out) {
+                if !self.write_entry(name, next, object, known, room, out) {
                     return Ok(false);
                 }
             }
@@ -142,22 +142,22 @@ impl Call<'_> {
     }
 
     /// Lists the file systems below the directory. Returns whether there was room for all.
-    fn list_hanging(
+    fn list_child_mounts(
         &self,
         at: &At,
         cookie: u64,
         room: &mut Room,
         out: &mut Writer,
-    ) -> Answered<bool> {
+    ) -> Replied<bool> {
         for one in self
             .exports
-            .all_hanging(at.place, cookie, &self.caller.from)
+            .child_mounts(at.place, cookie, &self.caller.from)
         {
             let files = &self.exports.export(one.place.export).files;
             let attributes = files.attributes(one.place.node).ok();
             let known = attributes.map(|attributes| (one.place, attributes));
             let object = one.place.node.object;
-            if !self.tell(one.name, one.cookie, object, known, room, out) {
+            if !self.write_entry(one.name, one.cookie, object, known, room, out) {
                 return Ok(false);
             }
         }
@@ -165,7 +165,7 @@ impl Call<'_> {
     }
 
     /// Writes one entry. Returns whether there was room.
-    fn tell(
+    fn write_entry(
         &self,
         name: &[u8],
         cookie: u64,

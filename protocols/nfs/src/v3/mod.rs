@@ -2,12 +2,12 @@
 //! sockets, no clock: converts the arguments of a procedure to its result. Locks of this version
 //! are separate protocols ([`locks`](crate::locks)).
 
-mod answers;
 mod attributes;
 mod contents;
 mod listing;
 mod mount;
 mod names;
+mod replies;
 
 #[cfg(test)]
 mod tests;
@@ -17,12 +17,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use file_system::{Done, FileError, FileSystem, Identity, Node, Receipt};
 
-use crate::activity::{Moved, Used};
-use crate::exports::{Exports, NoPlace, Place};
+use crate::activity::{ExportUsage, Transferred};
+use crate::exports::{Exports, InvalidHandle, Place};
 use crate::sharenfs::Access;
-use crate::v4::{Caller, Service, Unanswered};
+use crate::v4::{Caller, NoReply, Service};
 use crate::xdr::{Malformed, Reader, Writer};
-use answers::{Answers, Seen};
+use replies::{CallState, ReplyCache};
 
 pub use mount::PROGRAM as MOUNT_PROGRAM;
 
@@ -117,14 +117,14 @@ impl From<FileError> for Failed {
     }
 }
 
-type Answered<T = ()> = Result<T, Failed>;
+type Replied<T = ()> = Result<T, Failed>;
 
 /// State of this version: the reply cache of non-idempotent calls.
 #[derive(Default)]
-pub struct Memory(Mutex<Answers>);
+pub struct Memory(Mutex<ReplyCache>);
 
 impl Memory {
-    fn answers(&self) -> MutexGuard<'_, Answers> {
+    fn replies(&self) -> MutexGuard<'_, ReplyCache> {
         self.0.lock().expect("no holder panics")
     }
 }
@@ -136,7 +136,7 @@ struct Call<'a> {
     exports: Arc<Exports>,
     /// The last export of the call.
     entered: usize,
-    moved: Moved,
+    moved: Transferred,
     /// The receipt of a non-idempotent change.
     receipt: Option<Receipt>,
     /// The object of the first filehandle, if the call may use it.
@@ -157,7 +157,7 @@ impl At {
     }
 
     /// Checks that the file system is writable.
-    fn may_change(&self) -> Answered {
+    fn may_change(&self) -> Replied {
         match self.access {
             Access::ReadWrite if !self.place.is_fixed() => Ok(()),
             _ => Err(Status::ROFS.into()),
@@ -228,8 +228,8 @@ pub const fn is_procedure(number: u32) -> bool {
     number <= procedure::COMMIT
 }
 
-/// Like [`takes_long`](crate::v4::takes_long), for this version.
-pub fn takes_long(number: u32, arguments: &[u8]) -> Option<u32> {
+/// Like [`slow_payload`](crate::v4::slow_payload), for this version.
+pub fn slow_payload(number: u32, arguments: &[u8]) -> Option<u32> {
     let reader = &mut Reader::new(arguments);
     match number {
         procedure::READ => contents::long_read(reader).ok()?,
@@ -251,22 +251,22 @@ pub fn execute(
     arguments: &[u8],
     caller: &Caller<'_>,
     out: &mut Writer,
-) -> Result<Used, Unanswered> {
+) -> Result<ExportUsage, NoReply> {
     if number == procedure::NULL {
-        return Ok(Used::default());
+        return Ok(ExportUsage::default());
     }
     let start = out.len();
     let once = is_once(number).then(|| key(number, arguments, caller));
     if let Some(key) = once {
-        match memory.answers().begin(key, caller.now_ms) {
-            Seen::Never => {}
-            Seen::Answered(bytes) => {
+        match memory.replies().begin(key, caller.now_ms) {
+            CallState::New => {}
+            CallState::Replied(bytes) => {
                 out.append(&bytes);
-                return Ok(Used::default());
+                return Ok(ExportUsage::default());
             }
             // A retry before the reply drops the connection. The client then retries over another
             // one.
-            Seen::UnderWay => return Err(Unanswered::Gone),
+            CallState::InProgress => return Err(NoReply::Gone),
         }
     }
     let mut call = Call {
@@ -274,7 +274,7 @@ pub fn execute(
         caller,
         exports: service.exports(),
         entered: 0,
-        moved: Moved::default(),
+        moved: Transferred::default(),
         receipt: once.map(|key| caller.receipt(key, 0)),
         changing: None,
     };
@@ -290,13 +290,13 @@ pub fn execute(
     if let Some(key) = once {
         let kept = matches!(executed, Ok(()) | Err(Failed::With(_)));
         let bytes = kept.then(|| out.bytes()[start..].to_vec());
-        memory.answers().end(key, bytes);
+        memory.replies().end(key, bytes);
     }
     call.moved.has_failed = matches!(executed, Err(Failed::With(Status::IO)));
     match executed {
-        Err(Failed::Malformed) => Err(Unanswered::Malformed),
-        Err(Failed::Gone) => Err(Unanswered::Gone),
-        Err(Failed::TooWeak) => Err(Unanswered::TooWeak),
+        Err(Failed::Malformed) => Err(NoReply::Malformed),
+        Err(Failed::Gone) => Err(NoReply::Gone),
+        Err(Failed::TooWeak) => Err(NoReply::TooWeak),
         _ => Ok(call.used()),
     }
 }
@@ -312,19 +312,19 @@ pub fn mount(
     arguments: &[u8],
     caller: &Caller<'_>,
     out: &mut Writer,
-) -> Result<Used, Unanswered> {
+) -> Result<ExportUsage, NoReply> {
     let mut call = Call {
         service,
         caller,
         exports: service.exports(),
         entered: 0,
-        moved: Moved::default(),
+        moved: Transferred::default(),
         receipt: None,
         changing: None,
     };
     match call.mount(number, &mut Reader::new(arguments), out) {
-        Err(Failed::Gone) => Err(Unanswered::Gone),
-        Err(_) => Err(Unanswered::Malformed),
+        Err(Failed::Gone) => Err(NoReply::Gone),
+        Err(_) => Err(NoReply::Malformed),
         Ok(()) => Ok(call.used()),
     }
 }
@@ -390,15 +390,15 @@ impl Call<'_> {
         }
     }
 
-    fn used(&self) -> Used {
+    fn used(&self) -> ExportUsage {
         match self.entered {
-            0 => Used::default(),
+            0 => ExportUsage::default(),
             entered => self.exports.export(entered).used(self.moved),
         }
     }
 
     /// Returns an object, if the client may use its file system.
-    fn enter(&mut self, place: Place) -> Answered<At> {
+    fn enter(&mut self, place: Place) -> Replied<At> {
         let export = self.exports.export(place.export);
         let access = export.access(&self.caller.from).ok_or(Status::ACCES)?;
         self.entered = place.export;
@@ -411,20 +411,20 @@ impl Call<'_> {
     }
 
     /// Reads a filehandle from the arguments.
-    fn at(&mut self, reader: &mut Reader<'_>) -> Answered<At> {
+    fn at(&mut self, reader: &mut Reader<'_>) -> Replied<At> {
         let bytes = reader.opaque(HANDLE_BYTES_MAX)?;
         let found = self.exports.found(bytes, self.caller.now_ms);
         let place = found.map_err(|none| match none {
-            NoPlace::Bad => Status::BADHANDLE,
-            NoPlace::Stale => Status::STALE,
-            NoPlace::NotYet => Status::JUKEBOX,
+            InvalidHandle::Bad => Status::BADHANDLE,
+            InvalidHandle::Stale => Status::STALE,
+            InvalidHandle::Pending => Status::JUKEBOX,
         })?;
         self.enter(place)
     }
 
     /// Checks the security flavor of a call. A client discovers the flavors with AUTH_SYS during
     /// the mount (RFC 2623, 2.3.2).
-    fn check_security(&self, at: &At, number: u32) -> Answered {
+    fn check_security(&self, at: &At, number: u32) -> Replied {
         let export = self.exports.export(at.place.export);
         let is_root = at.place.node == export.root();
         let mounts = is_root && matches!(number, procedure::GETATTR | procedure::FSINFO);
@@ -434,7 +434,7 @@ impl Call<'_> {
         }
     }
 
-    fn execute(&mut self, number: u32, reader: &mut Reader<'_>, out: &mut Writer) -> Answered {
+    fn execute(&mut self, number: u32, reader: &mut Reader<'_>, out: &mut Writer) -> Replied {
         let at = self.at(reader)?;
         self.check_security(&at, number)?;
         self.changing = Some(at.place);

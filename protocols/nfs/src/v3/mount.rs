@@ -3,7 +3,7 @@
 
 use file_system::{FileError, Identity, Kind};
 
-use super::{Answered, At, Call, Failed, NAME_BYTES_MAX, Status};
+use super::{At, Call, Failed, NAME_BYTES_MAX, Replied, Status};
 use crate::exports::NameOwner;
 use crate::rpc::{AUTH_NONE, Credential, NULL};
 use crate::sharenfs::Security;
@@ -28,11 +28,11 @@ impl Call<'_> {
         number: u32,
         reader: &mut Reader<'_>,
         out: &mut Writer,
-    ) -> Answered {
+    ) -> Replied {
         match number {
             MNT => {
                 let path = reader.opaque(NAME_BYTES_MAX)?;
-                self.give_first_handle(path, out)
+                self.write_root_handle(path, out)
             }
             // Mounts are not listed.
             DUMP => {
@@ -52,7 +52,7 @@ impl Call<'_> {
         }
     }
 
-    fn give_first_handle(&mut self, path: &[u8], out: &mut Writer) -> Answered {
+    fn write_root_handle(&mut self, path: &[u8], out: &mut Writer) -> Replied {
         let start = out.len();
         match self.walk(path) {
             Ok(found) => {
@@ -80,7 +80,7 @@ impl Call<'_> {
     /// Within a file system the caller's permissions apply as in any other call, so that it mounts
     /// and discovers nothing that it could not reach from the root. If the call's security is too
     /// weak, the caller is treated as the anonymous user.
-    fn walk(&mut self, path: &[u8]) -> Answered<At> {
+    fn walk(&mut self, path: &[u8]) -> Replied<At> {
         let root = self.exports.root(&self.caller.from);
         let mut at = self.enter(root)?;
         let parts = path.split(|byte| *byte == b'/');

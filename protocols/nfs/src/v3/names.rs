@@ -5,7 +5,7 @@ use file_system::{
 };
 
 use super::contents::WRITE;
-use super::{Answered, At, Call, Failed, NAME_BYTES_MAX, Status, attributes};
+use super::{At, Call, Failed, NAME_BYTES_MAX, Replied, Status, attributes};
 use crate::exports::{NameOwner, Place};
 use crate::xdr::{Malformed, Reader, Writer};
 
@@ -15,7 +15,7 @@ const GUARDED: u32 = 1;
 const EXCLUSIVE: u32 = 2;
 
 /// The created object and the change of its directory; `None` if an earlier server has created it.
-struct MadeOnce {
+struct Created {
     object: Object,
     directory: Option<Changed>,
 }
@@ -32,7 +32,7 @@ fn times_of(verifier: [u8; 8]) -> (Time, Time) {
 }
 
 /// Checks that a name is valid in a directory.
-fn check_name(name: &[u8]) -> Answered<&[u8]> {
+fn check_name(name: &[u8]) -> Replied<&[u8]> {
     match name.is_empty() || name.contains(&b'/') || name.contains(&0) {
         true => Err(Status::ACCES.into()),
         false => Ok(name),
@@ -40,7 +40,7 @@ fn check_name(name: &[u8]) -> Answered<&[u8]> {
 }
 
 impl Call<'_> {
-    fn check_directory(&self, at: &At) -> Answered {
+    fn check_directory(&self, at: &At) -> Replied {
         match at.files.attributes(at.node())?.kind {
             Kind::Directory => Ok(()),
             _ => Err(Status::NOTDIR.into()),
@@ -48,7 +48,7 @@ impl Call<'_> {
     }
 
     /// Resolves a name in a directory.
-    pub(super) fn find(&mut self, at: &At, name: &[u8]) -> Answered<At> {
+    pub(super) fn find(&mut self, at: &At, name: &[u8]) -> Replied<At> {
         self.check_directory(at)?;
         let from = &self.caller.from;
         let place = match name {
@@ -62,12 +62,12 @@ impl Call<'_> {
                 },
             },
             _ => match self.owner(at, check_name(name)?) {
-                NameOwner::FileSystem(hanging) => {
+                NameOwner::FileSystem(child_mount) => {
                     let may = at.files.permissions(&at.who, at.node())?;
                     if !may.execute {
                         return Err(Status::ACCES.into());
                     }
-                    hanging
+                    child_mount
                 }
                 NameOwner::Directory | NameOwner::Hidden => Place {
                     node: self.look_up_own(at, name)?.node,
@@ -94,7 +94,7 @@ impl Call<'_> {
         at: &At,
         reader: &mut Reader<'_>,
         out: &mut Writer,
-    ) -> Answered {
+    ) -> Replied {
         let name = reader.opaque(NAME_BYTES_MAX)?;
         let found = self.find(at, name)?;
         self.check_security(&found, super::procedure::LOOKUP)?;
@@ -104,7 +104,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    pub(super) fn read_link(&self, at: &At, out: &mut Writer) -> Answered {
+    pub(super) fn read_link(&self, at: &At, out: &mut Writer) -> Replied {
         let attributes = at.files.attributes(at.node())?;
         if attributes.kind != Kind::Link {
             return Err(Status::INVAL.into());
@@ -123,25 +123,25 @@ impl Call<'_> {
         what: Make<'_>,
         changes: &SetAttributes,
         out: &mut Writer,
-    ) -> Answered {
-        let made = self.try_to_make(at, name, what, changes)?;
+    ) -> Replied {
+        let made = self.try_create(at, name, what, changes)?;
         self.finish_making(at, &made, out)
     }
 
-    fn finish_making(&self, at: &At, made: &MadeOnce, out: &mut Writer) -> Answered {
+    fn finish_making(&self, at: &At, made: &Created, out: &mut Writer) -> Replied {
         at.commit(None)?;
         self.write_made(at, &made.object, out);
         self.write_change_of(at, made.directory.as_ref(), out);
         Ok(())
     }
 
-    fn try_to_make(
+    fn try_create(
         &self,
         at: &At,
         name: &[u8],
         what: Make<'_>,
         changes: &SetAttributes,
-    ) -> Answered<MadeOnce> {
+    ) -> Replied<Created> {
         at.may_change()?;
         self.check_directory(at)?;
         let name = check_name(name)?;
@@ -153,11 +153,11 @@ impl Call<'_> {
             files.make(&at.who, at.node(), name, what, changes, receipt)
         })?;
         Ok(match made {
-            Some(made) => MadeOnce {
+            Some(made) => Created {
                 object: made.object,
                 directory: Some(made.directory),
             },
-            None => MadeOnce {
+            None => Created {
                 object: self.look_up_own(at, name)?,
                 directory: None,
             },
@@ -173,7 +173,7 @@ impl Call<'_> {
         self.write_after(place, &object.attributes, out);
     }
 
-    pub(super) fn create(&self, at: &At, reader: &mut Reader<'_>, out: &mut Writer) -> Answered {
+    pub(super) fn create(&self, at: &At, reader: &mut Reader<'_>, out: &mut Writer) -> Replied {
         let name = reader.opaque(NAME_BYTES_MAX)?;
         let (how, changes) = match reader.u32()? {
             how @ (UNCHECKED | GUARDED) => (how, attributes::read(reader)?),
@@ -190,10 +190,10 @@ impl Call<'_> {
             }
             _ => return Err(Malformed.into()),
         };
-        let made = self.try_to_make(at, name, Make::File, &changes);
+        let made = self.try_create(at, name, Make::File, &changes);
         match made {
             Err(Failed::With(Status::EXIST)) if how != GUARDED => {
-                self.take_existing(at, name, how, &changes, out)
+                self.commit_existing(at, name, how, &changes, out)
             }
             Err(failed) => Err(failed),
             Ok(made) => self.finish_making(at, &made, out),
@@ -202,14 +202,14 @@ impl Call<'_> {
 
     /// Commits and returns a file that already exists. With `EXCLUSIVE` its times must match the
     /// verifier.
-    fn take_existing(
+    fn commit_existing(
         &self,
         at: &At,
         name: &[u8],
         how: u32,
         changes: &SetAttributes,
         out: &mut Writer,
-    ) -> Answered {
+    ) -> Replied {
         let found = at.files.look_up(&at.who, at.node(), name);
         let mut found = self
             .owner(at, name)
@@ -260,13 +260,13 @@ impl Call<'_> {
         at: &At,
         reader: &mut Reader<'_>,
         out: &mut Writer,
-    ) -> Answered {
+    ) -> Replied {
         let name = reader.opaque(NAME_BYTES_MAX)?;
         let changes = attributes::read(reader)?;
         self.make(at, name, Make::Directory, &changes, out)
     }
 
-    pub(super) fn make_link(&self, at: &At, reader: &mut Reader<'_>, out: &mut Writer) -> Answered {
+    pub(super) fn make_link(&self, at: &At, reader: &mut Reader<'_>, out: &mut Writer) -> Replied {
         let name = reader.opaque(NAME_BYTES_MAX)?;
         let changes = attributes::read(reader)?;
         let text = reader.opaque(NAME_BYTES_MAX)?;
@@ -281,7 +281,7 @@ impl Call<'_> {
         at: &At,
         reader: &mut Reader<'_>,
         out: &mut Writer,
-    ) -> Answered {
+    ) -> Replied {
         let name = reader.opaque(NAME_BYTES_MAX)?;
         let kind = reader.u32()?;
         if !(3..=7).contains(&kind) || kind == 5 {
@@ -306,7 +306,7 @@ impl Call<'_> {
         reader: &mut Reader<'_>,
         is_directory: bool,
         out: &mut Writer,
-    ) -> Answered {
+    ) -> Replied {
         let name = reader.opaque(NAME_BYTES_MAX)?;
         at.may_change()?;
         self.check_directory(at)?;
@@ -332,7 +332,7 @@ impl Call<'_> {
         from: &At,
         reader: &mut Reader<'_>,
         out: &mut Writer,
-    ) -> Answered {
+    ) -> Replied {
         let old = reader.opaque(NAME_BYTES_MAX)?;
         let to = self.at(reader)?;
         let new = reader.opaque(NAME_BYTES_MAX)?;
@@ -364,7 +364,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    pub(super) fn link(&mut self, at: &At, reader: &mut Reader<'_>, out: &mut Writer) -> Answered {
+    pub(super) fn link(&mut self, at: &At, reader: &mut Reader<'_>, out: &mut Writer) -> Replied {
         let directory = self.at(reader)?;
         let name = reader.opaque(NAME_BYTES_MAX)?;
         at.may_change()?;

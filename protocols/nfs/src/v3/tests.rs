@@ -8,17 +8,19 @@ use file_system::memory::MemoryFileSystem;
 use super::{Memory, execute, mount, procedure};
 use crate::exports::{Exports, Shared, Source};
 use crate::handles::{HANDLE_BYTES, HandleKey, unverified};
-use crate::hosts::Way;
+use crate::hosts::AddressPair;
 use crate::rpc::Credential;
 use crate::sharenfs::Share;
-use crate::v4::{Caller, Had, Holders, HostShare, NoRecord, Presentation, Service, key_of_host};
+use crate::v4::{
+    Caller, Holders, HostShare, NoRecord, Presentation, ReclaimableState, Service, key_of_host,
+};
 use crate::xdr::{Reader, Writer};
 
 mod handles;
 
 const EVERYTHING: &str = "rw=127.0.0.1,no_root_squash";
 /// The user with append permission.
-const WHO: u32 = 1000;
+const APPEND_USER: u32 = 1000;
 
 struct Client {
     service: Service,
@@ -173,7 +175,7 @@ fn names(answer: &[u8]) -> (Vec<(String, u64)>, bool) {
 }
 
 #[test]
-fn a_path_leads_to_a_handle_for_those_who_may_use_it() {
+fn mount_returns_a_handle_to_permitted_clients() {
     let mut client = Client::new(EVERYTHING);
     let home = client.mount("/tank/home").expect("it is shared");
     assert_eq!(client.mount("tank//home/").as_ref(), Ok(&home));
@@ -192,13 +194,13 @@ fn a_path_leads_to_a_handle_for_those_who_may_use_it() {
 }
 
 #[test]
-fn whoever_may_append_adds_to_the_end_and_changes_nothing_else() {
+fn append_permission_allows_only_appends() {
     for reads in [false, true] {
         let mut client = Client::new(EVERYTHING);
-        client.files.let_append(WHO, reads);
+        client.files.grant_append_only(APPEND_USER, reads);
         let home = client.mount("/tank/home").expect("it is shared");
         let file = client.create(&home, "file");
-        client.uid = WHO;
+        client.uid = APPEND_USER;
         let commits = client.files.commits();
         let answer = client.call(procedure::WRITE, &write(&file, 0, 0, b"one"));
         // FILE_SYNC: the append could not be repeated after a crash.
@@ -222,7 +224,7 @@ fn whoever_may_append_adds_to_the_end_and_changes_nothing_else() {
 }
 
 #[test]
-fn what_is_written_is_read_and_durable_when_it_was_asked_to_be() {
+fn written_data_is_read_and_stable_writes_are_durable() {
     let mut client = Client::new(EVERYTHING);
     let home = client.mount("/tank/home").expect("it is shared");
     let file = client.create(&home, "file");
@@ -250,7 +252,7 @@ fn what_is_written_is_read_and_durable_when_it_was_asked_to_be() {
 }
 
 #[test]
-fn a_call_that_is_repeated_is_not_executed_again() {
+fn repeated_call_is_executed_once() {
     let mut client = Client::new(EVERYTHING);
     let home = client.mount("/tank/home").expect("it is shared");
     let mut arguments = named(&home, "made");
@@ -270,7 +272,7 @@ fn a_call_that_is_repeated_is_not_executed_again() {
 
 /// The next server has the same files and an empty reply cache.
 #[test]
-fn a_call_that_an_earlier_server_executed_is_not_executed_again() {
+fn call_executed_by_an_earlier_server_is_not_repeated() {
     let mut client = Client::new(EVERYTHING);
     let home = client.mount("/tank/home").expect("it is shared");
     let mut make = named(&home, "made");
@@ -306,7 +308,7 @@ fn a_call_that_an_earlier_server_executed_is_not_executed_again() {
 }
 
 #[test]
-fn an_exclusive_create_is_known_again_by_its_verifier() {
+fn repeated_exclusive_create_matches_its_verifier() {
     let mut client = Client::new(EVERYTHING);
     let home = client.mount("/tank/home").expect("it is shared");
     let exclusive = |verifier: u64| {
@@ -339,7 +341,7 @@ fn an_exclusive_create_is_known_again_by_its_verifier() {
 /// Another client created the file. The refusal returns the current attributes of the directory, so
 /// that the caller detects the change.
 #[test]
-fn a_refused_change_tells_what_the_directory_is_now() {
+fn refused_change_returns_directory_attributes() {
     let mut client = Client::new(EVERYTHING);
     let home = client.mount("/tank/home").expect("it is shared");
     client.create(&home, "file");
@@ -411,7 +413,7 @@ const BOTH_HOSTS: &str = "rw=127.0.0.1:192.0.2.7,no_root_squash";
 
 /// Requests a read share of the other host that denies writes. Returns whether it was granted.
 fn deny_writes(client: &Client, file: &[u8], is_reclaim: bool) -> bool {
-    let way = Way {
+    let way = AddressPair {
         here: Source::LOCAL.address,
         there: OTHER.into(),
     };
@@ -456,7 +458,7 @@ fn uses(home: &[u8], file: &[u8]) -> Vec<(&'static str, u32, Writer)> {
 }
 
 #[test]
-fn who_denies_writes_denies_cuts_too() {
+fn deny_write_also_denies_truncation() {
     const ACCES: u32 = 13;
     let mut client = Client::new(BOTH_HOSTS);
     let home = client.mount("/tank/home").expect("it is shared");
@@ -489,10 +491,10 @@ fn who_denies_writes_denies_cuts_too() {
 }
 
 #[test]
-fn nobody_uses_a_file_before_others_have_taken_back_what_denies_it() {
+fn file_use_waits_until_denials_are_reclaimed() {
     const JUKEBOX: u32 = 10_008;
     let host = key_of_host(OTHER.into());
-    let denied = Holders::Known([(host, Had::open(true))].into());
+    let denied = Holders::Known([(host, ReclaimableState::open(true))].into());
     let mut client = Client::after(denied, BOTH_HOSTS);
     let home = client.mount("/tank/home").expect("it is shared");
     let file = client.create(&home, "file");
@@ -507,9 +509,9 @@ fn nobody_uses_a_file_before_others_have_taken_back_what_denies_it() {
     }
     // The client's own denials, and unknown previous holders, do not delay the call.
     let own = key_of_host(Source::LOCAL.address);
-    let own = Holders::Known([(own, Had::open(true))].into());
-    let harmless = Holders::Known([(host, Had::LOCKS)].into());
-    for earlier in [own, harmless, Holders::Anybody] {
+    let own = Holders::Known([(own, ReclaimableState::open(true))].into());
+    let harmless = Holders::Known([(host, ReclaimableState::LOCKS)].into());
+    for earlier in [own, harmless, Holders::AnyClient] {
         let mut client = Client::after(earlier, BOTH_HOSTS);
         let home = client.mount("/tank/home").expect("it is shared");
         let file = client.create(&home, "file");
@@ -572,7 +574,7 @@ fn a_share_for_reading_refuses_changes_and_root_is_squashed() {
 }
 
 #[test]
-fn every_cut_of_a_call_is_malformed_or_answered() {
+fn truncated_calls_are_malformed_or_get_a_reply() {
     let client = Client::new(EVERYTHING);
     let home = client.mount("/tank/home").expect("it is shared");
     let credential = Credential::Nobody;
@@ -673,7 +675,7 @@ fn snapshots_are_listed_by_their_names_alone() {
 /// The reply to the first call may be lost, and its change may be in progress when the client
 /// retries.
 #[test]
-fn what_a_call_is_refused_for_is_durable() {
+fn state_causing_a_refusal_is_durable() {
     const NOENT: u32 = 2;
     const EXIST: u32 = 17;
     let mut client = Client::new(EVERYTHING);
@@ -700,7 +702,7 @@ fn what_a_call_is_refused_for_is_durable() {
 }
 
 #[test]
-fn a_file_that_was_made_by_an_earlier_sending_is_durable() {
+fn file_created_by_an_earlier_transmission_is_durable() {
     let mut client = Client::new(EVERYTHING);
     let directory = client.mount("/tank/home").expect("a handle");
     let mut exclusive = named(&directory, "file");
@@ -714,7 +716,7 @@ fn a_file_that_was_made_by_an_earlier_sending_is_durable() {
 
 /// `tank/home/child` is a file system, and `tank/home/off` one that is not shared.
 #[test]
-fn nothing_is_made_at_the_name_of_a_file_system() {
+fn create_at_a_file_system_name_is_refused() {
     let mut client = Client::new(EVERYTHING);
     let shared = |name: &str, files: Arc<MemoryFileSystem>| Shared {
         name: name.to_owned(),
@@ -775,7 +777,7 @@ fn nothing_is_made_at_the_name_of_a_file_system() {
 /// The client's transaction IDs have wrapped, and an equal call is a different one, on every
 /// connection.
 #[test]
-fn the_same_call_much_later_is_executed() {
+fn same_xid_much_later_is_executed() {
     let mut client = Client::new(EVERYTHING);
     client.now_ms = 1_000_000;
     let home = client.mount("/tank/home").expect("it is shared");

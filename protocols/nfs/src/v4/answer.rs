@@ -4,7 +4,7 @@ use super::numbers::Status;
 use crate::xdr::Writer;
 
 /// Builds the reply of a compound.
-pub(super) struct Answer<'a> {
+pub(super) struct Reply<'a> {
     pub(super) writer: &'a mut Writer,
     /// Start of the reply in `writer`.
     pub(super) start: usize,
@@ -13,7 +13,7 @@ pub(super) struct Answer<'a> {
     pub(super) count: u32,
 }
 
-impl<'a> Answer<'a> {
+impl<'a> Reply<'a> {
     /// Starts a reply without results.
     pub(super) fn new(tag: &[u8], writer: &'a mut Writer) -> Self {
         let start = writer.len();

@@ -10,9 +10,9 @@ use file_system::{
     Attributes, Changed, Done, FileError, FileSystem, Handle, Identity, Kind, Node, Receipt,
 };
 
-use super::answer::Answer;
+use super::answer::Reply;
 use super::attributes::{self, Bitmap};
-use super::grace::{ClientRecord, Remembered};
+use super::grace::{ClientRecord, PersistentState};
 use super::kinds::{
     CHANGE_BYTES_MAX, changes, changes_files, error_without_sessions, gives_or_takes, has_body,
     leads_elsewhere, may_be_repeated, needs_no_session,
@@ -23,9 +23,9 @@ use super::state::{
     Channel, MESSAGE_BYTES_MAX, OPERATIONS_MAX, Sequence, Sequenced, State, fingerprint_of,
 };
 use super::waiting::{Changes, changes_of};
-use super::without_sessions::Taken;
-use crate::activity::{Book, Moved, Used};
-use crate::exports::{Exports, NoPlace, Place, Source};
+use super::without_sessions::ConsumedSeqid;
+use crate::activity::{ActivityTable, ExportUsage, Transferred};
+use crate::exports::{Exports, InvalidHandle, Place, Source};
 use crate::handles::HandleKey;
 use crate::hosts::Outbox;
 use crate::repeats::Repeats;
@@ -147,7 +147,7 @@ pub struct Presentation {
 
 /// Why a call gets no reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unanswered {
+pub enum NoReply {
     /// It cannot be decoded.
     Malformed,
     /// The pool is lost, so the connection must be dropped.
@@ -156,7 +156,7 @@ pub enum Unanswered {
     TooWeak,
 }
 
-impl From<Malformed> for Unanswered {
+impl From<Malformed> for NoReply {
     fn from(_: Malformed) -> Self {
         Self::Malformed
     }
@@ -175,7 +175,7 @@ pub struct Service {
     /// The version of the stored holders. Locked while holders are being stored.
     kept: Mutex<Kept>,
     kept_version: AtomicU64,
-    pub(super) book: Mutex<Book>,
+    pub(super) activity_table: Mutex<ActivityTable>,
     /// Calls to be sent to hosts.
     pub(crate) outbox: Outbox,
     /// Calls without a session that were executed.
@@ -184,13 +184,13 @@ pub struct Service {
     pub(super) space_comes_ms: AtomicU64,
 }
 
-struct Kept(Remembered);
+struct Kept(PersistentState);
 
 impl Service {
     /// Creates a service without exports. Clients of an `earlier` server may reclaim; `record` stores new holders.
     pub fn new(
         presentation: Presentation,
-        earlier: impl Into<Remembered>,
+        earlier: impl Into<PersistentState>,
         record: Arc<dyn ClientRecord>,
     ) -> Self {
         let earlier = earlier.into();
@@ -211,7 +211,7 @@ impl Service {
             record,
             kept: Mutex::new(Kept(earlier)),
             kept_version: AtomicU64::new(0),
-            book: Mutex::default(),
+            activity_table: Mutex::default(),
             repeats: Mutex::default(),
             space_comes_ms: AtomicU64::new(0),
             outbox: Outbox::default(),
@@ -237,20 +237,20 @@ impl Service {
         if is_kept(needed) {
             return Ok(());
         }
-        let (version, remembered) = {
+        let (version, persistent_state) = {
             let mut state = self.state();
             let version = state.holders_version(now_ms);
-            let remembered = Remembered {
+            let persistent_state = PersistentState {
                 holders: state.holders(now_ms),
                 hosts: state.hosts(now_ms),
             };
-            (version, remembered)
+            (version, persistent_state)
         };
-        if kept.0 != remembered {
-            if !self.record.keep(&remembered) {
+        if kept.0 != persistent_state {
+            if !self.record.keep(&persistent_state) {
                 return Err(Status::DELAY);
             }
-            kept.0 = remembered;
+            kept.0 = persistent_state;
         }
         self.kept_version.store(version, Ordering::Release);
         Ok(())
@@ -268,14 +268,15 @@ impl Service {
 
     /// Replaces the exports, and closes opens of file systems that are no longer shared. Calls are serialized.
     pub fn share(&self, exports: Exports) {
-        self.take_up(&exports);
+        self.reattach(&exports);
         let key = self.handle_key.lock().expect("no holder panics").clone();
         let exports = exports.signed_by(key);
-        let exports = exports.counted_in(&mut self.book.lock().expect("no holder panics"));
+        let exports =
+            exports.counted_in(&mut self.activity_table.lock().expect("no holder panics"));
         let exports = Arc::new(exports);
         *self.exports.write().expect("no holder panics") = Arc::clone(&exports);
         let mut state = self.state();
-        state.put_aside(|file| exports.is_closed(file.file_system));
+        state.detach(|file| exports.is_closed(file.file_system));
         state.forget_files(|file| {
             let id = file.file_system;
             exports.files_of(id).is_none() && !exports.is_closed(id)
@@ -285,16 +286,16 @@ impl Service {
     }
 
     /// Reopens files that were open when their file systems were closed; opens of files that are gone are removed.
-    fn take_up(&self, exports: &Exports) {
-        let aside = self.state().aside();
-        for file in aside {
+    fn reattach(&self, exports: &Exports) {
+        let detached_files = self.state().detached_files();
+        for file in detached_files {
             let Some(files) = exports.files_of(file.file_system) else {
                 continue;
             };
             let node = snapshots::node_of(file).unwrap_or(file.node);
             let is_held = files.hold(node).is_ok();
             let mut state = self.state();
-            let is_taken = is_held && state.take_up(file, files);
+            let is_taken = is_held && state.reattach(file, files);
             if !is_held {
                 state.forget_files(|one| *one == file);
             }
@@ -330,19 +331,19 @@ impl Service {
         arguments: &[u8],
         caller: &Caller<'_>,
         out: &mut Writer,
-    ) -> Result<Used, Unanswered> {
+    ) -> Result<ExportUsage, NoReply> {
         let mut reader = Reader::new(arguments);
         let tag = reader.opaque(TAG_BYTES_MAX)?;
         let minor = reader.u32()?;
         let count = reader.u32()?;
-        let mut answer = Answer::new(tag, out);
+        let mut answer = Reply::new(tag, out);
         if minor > MINOR_MAX {
             answer.end(Status::MINOR_VERS_MISMATCH);
-            return Ok(Used::default());
+            return Ok(ExportUsage::default());
         }
         if std::str::from_utf8(tag).is_err() {
             answer.end(Status::INVAL);
-            return Ok(Used::default());
+            return Ok(ExportUsage::default());
         }
         if count > OPERATIONS_MAX {
             // A session limits the operations; without one there is no use for many.
@@ -353,7 +354,7 @@ impl Service {
             };
             answer.fail(first, status);
             answer.end(status);
-            return Ok(Used::default());
+            return Ok(ExportUsage::default());
         }
         let exports = self.exports();
         let mut call = Call {
@@ -377,8 +378,8 @@ impl Service {
             taken: None,
             sequence: None,
             index: 0,
-            moved: Moved::default(),
-            has_taken: Cell::new(false),
+            moved: Transferred::default(),
+            record_state: Cell::new(false),
             resumed: None,
             current: None,
             saved: None,
@@ -388,7 +389,7 @@ impl Service {
         let (status, repeated) = call.run(&mut reader, &mut answer);
         if let Some(bytes) = repeated {
             answer.repeat(&bytes);
-            return Ok(Used::default());
+            return Ok(ExportUsage::default());
         }
         let is_small = answer.count <= 1;
         answer.end(status);
@@ -406,8 +407,8 @@ impl Service {
         });
         call.moved.has_failed = status == Status::IO;
         match (status, call.entered) {
-            (Status::GONE, _) => Err(Unanswered::Gone),
-            (_, 0) => Ok(Used::default()),
+            (Status::GONE, _) => Err(NoReply::Gone),
+            (_, 0) => Ok(ExportUsage::default()),
             (_, entered) => Ok(call.exports.export(entered).used(call.moved)),
         }
     }
@@ -438,14 +439,14 @@ pub(super) struct Call<'a> {
     /// The client ID: of the session or, without sessions, of the operation's arguments.
     pub(super) client: u64,
     /// The seqid turn of the owner.
-    pub(super) taken: Option<Taken>,
+    pub(super) taken: Option<ConsumedSeqid>,
     sequence: Option<(Sequence, Channel)>,
     /// Index of the current operation.
     pub(super) index: u32,
     /// Bytes that the operations transferred.
-    pub(super) moved: Moved,
+    pub(super) moved: Transferred,
     /// The operation may have removed state of a client with an expired lease.
-    pub(super) has_taken: Cell<bool>,
+    pub(super) record_state: Cell<bool>,
     /// Set if an earlier server executed the call up to its last change, without a reply.
     pub(super) resumed: Option<Receipt>,
     pub(super) current: Option<Place>,
@@ -459,7 +460,7 @@ impl Call<'_> {
     fn run(
         &mut self,
         reader: &mut Reader<'_>,
-        answer: &mut Answer<'_>,
+        answer: &mut Reply<'_>,
     ) -> (Status, Option<Vec<u8>>) {
         for index in 0..self.count {
             let Ok(operation) = reader.u32() else {
@@ -524,12 +525,12 @@ impl Call<'_> {
                 };
                 let is_coming = self
                     .service
-                    .takes_space_from_silent(self.caller.now_ms, &mut gives_back);
+                    .release_space_of_expired(self.caller.now_ms, &mut gives_back);
                 if is_coming {
                     status = Status::DELAY;
                 }
             }
-            self.end_turn(operation, status, answer.writer, body);
+            self.end_seqid(operation, status, answer.writer, body);
             answer.writer.set_u32(start + 4, status.0);
             if status != Status::OK {
                 return (status, None);
@@ -564,8 +565,8 @@ impl Call<'_> {
     /// Stores changed holders before the reply, but only for operations that depend on them.
     fn keep_holders(&self, operation: u32, out: &mut Writer) -> Result<(), Status> {
         let now_ms = self.caller.now_ms;
-        let has_taken = self.has_taken.take();
-        if has_taken || gives_or_takes(operation) || self.service.state().grace_ends(now_ms) {
+        let record_state = self.record_state.take();
+        if record_state || gives_or_takes(operation) || self.service.state().grace_ends(now_ms) {
             // The store blocks on the disks, and the reply must not hold borrowed buffers during that time.
             out.own();
             return self.service.keep_holders(now_ms);
@@ -889,9 +890,9 @@ impl Call<'_> {
         let bytes = reader.opaque(HANDLE_BYTES_MAX)?;
         let found = self.exports.found(bytes, self.caller.now_ms);
         let place = found.map_err(|none| match none {
-            NoPlace::Bad => Status::BADHANDLE,
-            NoPlace::Stale => Status::STALE,
-            NoPlace::NotYet => Status::DELAY,
+            InvalidHandle::Bad => Status::BADHANDLE,
+            InvalidHandle::Stale => Status::STALE,
+            InvalidHandle::Pending => Status::DELAY,
         })?;
         let export = self.exports.export(place.export);
         export.access(&self.caller.from).ok_or(Status::ACCESS)?;

@@ -59,14 +59,14 @@ fn hash_of(kind: &[u8], parts: &[&[u8]]) -> u64 {
 
 /// Reclaimable state of a client besides opens without denial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Had {
+pub struct ReclaimableState {
     /// Byte-range locks.
     pub locks: bool,
     /// Opens with a denial.
     pub denials: bool,
 }
 
-impl Had {
+impl ReclaimableState {
     /// Locks and denials.
     pub const ALL: Self = Self {
         locks: true,
@@ -114,7 +114,7 @@ pub enum New {
 
 impl New {
     /// Whether it can conflict with a reclaim of `what`.
-    const fn is_in_the_way_of(self, what: Had) -> bool {
+    const fn is_in_the_way_of(self, what: ReclaimableState) -> bool {
         match self {
             Self::Open => what.denials,
             Self::Denial => !what.locks,
@@ -124,7 +124,7 @@ impl New {
 }
 
 /// Clients that may have state, with the kinds of state besides opens without denial.
-pub type Clients = BTreeMap<ClientKey, Had>;
+pub type Clients = BTreeMap<ClientKey, ReclaimableState>;
 
 /// Clients that may have opens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,7 +132,7 @@ pub enum Holders {
     /// Exactly these clients.
     Known(Clients),
     /// Unknown, or too many to be stored.
-    Anybody,
+    AnyClient,
 }
 
 impl Default for Holders {
@@ -143,14 +143,14 @@ impl Default for Holders {
 
 /// State that the next server must be given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Remembered {
+pub struct PersistentState {
     /// Clients, including hosts, that may have state.
     pub holders: Holders,
     /// How to reach these hosts, which cannot detect a restart of the server.
     pub hosts: Hosts,
 }
 
-impl From<Holders> for Remembered {
+impl From<Holders> for PersistentState {
     fn from(holders: Holders) -> Self {
         Self {
             holders,
@@ -162,14 +162,14 @@ impl From<Holders> for Remembered {
 /// Stable storage of the clients.
 pub trait ClientRecord: Send + Sync {
     /// Replaces the stored clients. Durable on return. May block. Returns false on failure.
-    fn keep(&self, remembered: &Remembered) -> bool;
+    fn keep(&self, persistent_state: &PersistentState) -> bool;
 }
 
 /// Stores no clients, for a server without persistent state.
 pub struct NoRecord;
 
 impl ClientRecord for NoRecord {
-    fn keep(&self, _: &Remembered) -> bool {
+    fn keep(&self, _: &PersistentState) -> bool {
         true
     }
 }
@@ -195,7 +195,7 @@ pub(super) struct Grace {
     /// New state that was granted, and the client; `None` if there were several.
     given: BTreeMap<New, Option<ClientKey>>,
     /// When a host last acknowledged the start or reclaimed a lock.
-    heard_of: BTreeMap<ClientKey, u64>,
+    record_progress: BTreeMap<ClientKey, u64>,
     length_ms: u64,
     ends_ms: u64,
     is_over: bool,
@@ -204,20 +204,20 @@ pub(super) struct Grace {
 /// Maximum pause between two reclaims of a host.
 const HOST_PAUSE_MS: u64 = 10_000;
 /// The period lasts at least this long after a reclaim.
-const GOES_ON_MS: u64 = 5000;
+const EXTENSION_MS: u64 = 5000;
 
 impl Grace {
     pub(super) fn new(earlier: Holders, length_ms: u64) -> Self {
         let (awaited, is_over) = match &earlier {
             Holders::Known(clients) => (clients.clone(), clients.is_empty()),
-            Holders::Anybody => (Clients::new(), length_ms == 0),
+            Holders::AnyClient => (Clients::new(), length_ms == 0),
         };
         Self {
             earlier,
             awaited,
             some_seemed_done: false,
             given: BTreeMap::new(),
-            heard_of: BTreeMap::new(),
+            record_progress: BTreeMap::new(),
             length_ms,
             ends_ms: length_ms,
             is_over,
@@ -229,19 +229,19 @@ impl Grace {
     }
 
     /// Returns the remaining period if it is active.
-    pub(super) fn waits(&self, now_ms: u64) -> Option<Recovery> {
+    pub(super) fn remaining_period(&self, now_ms: u64) -> Option<Recovery> {
         self.is_now(now_ms).then(|| Recovery {
             remaining_ms: self.ends_ms - now_ms,
             awaited: match &self.earlier {
                 Holders::Known(_) => Some(self.awaited.len()),
-                Holders::Anybody => None,
+                Holders::AnyClient => None,
             },
         })
     }
 
     /// Whether new state can conflict with reclaimable state.
     pub(super) fn forbids(&self, new: New, now_ms: u64) -> bool {
-        let is_in_the_way = |had: &Had| match new {
+        let is_in_the_way = |had: &ReclaimableState| match new {
             New::Open => had.denials,
             New::Denial => true,
             New::Lock => had.locks,
@@ -249,7 +249,7 @@ impl Grace {
         self.is_now(now_ms)
             && match &self.earlier {
                 Holders::Known(_) => self.awaited.values().any(is_in_the_way),
-                Holders::Anybody => true,
+                Holders::AnyClient => true,
             }
     }
 
@@ -260,7 +260,7 @@ impl Grace {
     }
 
     /// Records new state that was not [forbidden](Self::forbids).
-    pub(super) fn gives(&mut self, new: New, to: Option<ClientKey>, now_ms: u64) {
+    pub(super) fn record_new(&mut self, new: New, to: Option<ClientKey>, now_ms: u64) {
         if self.is_now(now_ms) {
             let known = self.given.entry(new).or_insert(to);
             *known = known.filter(|client| Some(*client) == to);
@@ -268,26 +268,26 @@ impl Grace {
     }
 
     /// Handles a request for new state from a client that never reports completion.
-    pub(super) fn seems_done(&mut self, client: ClientKey) {
+    pub(super) fn record_new_request(&mut self, client: ClientKey) {
         self.some_seemed_done |= self.awaited.remove(&client).is_some();
     }
 
     /// Records that an awaited host acknowledged the start or reclaimed a lock.
-    pub(super) fn heard_of(&mut self, host: ClientKey, now_ms: u64) {
+    pub(super) fn record_progress(&mut self, host: ClientKey, now_ms: u64) {
         if self.awaited.contains_key(&host) {
-            self.heard_of.insert(host, now_ms);
+            self.record_progress.insert(host, now_ms);
         }
     }
 
     /// Hosts reclaim their locks one by one. A host that acknowledged the start and has not
     /// reclaimed for a while is taken as done.
     pub(super) fn settle(&mut self, now_ms: u64) {
-        let heard_of = self.heard_of.iter();
-        let quiet = heard_of.filter(|(_, since)| **since + HOST_PAUSE_MS <= now_ms);
+        let record_progress = self.record_progress.iter();
+        let quiet = record_progress.filter(|(_, since)| **since + HOST_PAUSE_MS <= now_ms);
         let quiet: Vec<ClientKey> = quiet.map(|(host, _)| *host).collect();
         for host in quiet {
-            self.heard_of.remove(&host);
-            self.seems_done(host);
+            self.record_progress.remove(&host);
+            self.record_new_request(host);
         }
     }
 
@@ -299,17 +299,22 @@ impl Grace {
     }
 
     /// Extends the period after a reclaim, because more may follow: to at most twice its length.
-    pub(super) fn takes_back(&mut self, now_ms: u64) {
+    pub(super) fn record_reclaim(&mut self, now_ms: u64) {
         if self.is_now(now_ms) {
-            let end = (now_ms + GOES_ON_MS).min(2 * self.length_ms);
+            let end = (now_ms + EXTENSION_MS).min(2 * self.length_ms);
             self.ends_ms = self.ends_ms.max(end);
         }
     }
 
-    pub(super) fn may_take_back(&self, client: ClientKey, what: Had, now_ms: u64) -> bool {
+    pub(super) fn may_reclaim(
+        &self,
+        client: ClientKey,
+        what: ReclaimableState,
+        now_ms: u64,
+    ) -> bool {
         let had_it = match &self.earlier {
             Holders::Known(clients) => clients.get(&client).is_some_and(|had| had.has(what)),
-            Holders::Anybody => true,
+            Holders::AnyClient => true,
         };
         let is_in_the_way = |(new, to): (&New, &Option<ClientKey>)| {
             new.is_in_the_way_of(what) && *to != Some(client)
@@ -340,7 +345,7 @@ impl Grace {
                 }
                 Holders::Known(now)
             }
-            Holders::Anybody if !self.is_over => Holders::Anybody,
+            Holders::AnyClient if !self.is_over => Holders::AnyClient,
             _ => Holders::Known(now),
         }
     }
@@ -350,7 +355,7 @@ impl Grace {
 mod tests {
     use super::*;
 
-    const NOTHING_MORE: Had = Had::open(false);
+    const NOTHING_MORE: ReclaimableState = ReclaimableState::open(false);
 
     fn all(clients: &[ClientKey]) -> Clients {
         clients
@@ -364,30 +369,36 @@ mod tests {
     }
 
     fn may(grace: &Grace, client: ClientKey, now_ms: u64) -> bool {
-        grace.may_take_back(client, NOTHING_MORE, now_ms)
+        grace.may_reclaim(client, NOTHING_MORE, now_ms)
     }
 
     #[test]
-    fn it_says_how_long_it_lasts_and_for_whom_it_waits() {
+    fn grace_reports_remaining_time_and_awaited_clients() {
         let mut grace = Grace::new(known(&[1, 2]), 20_000);
-        let waits = |remaining_ms, awaited| {
+        let remaining_period = |remaining_ms, awaited| {
             Some(Recovery {
                 remaining_ms,
                 awaited,
             })
         };
-        assert_eq!(grace.waits(5000), waits(15_000, Some(2)));
+        assert_eq!(
+            grace.remaining_period(5000),
+            remaining_period(15_000, Some(2))
+        );
         grace.is_done(1);
-        assert_eq!(grace.waits(6000), waits(14_000, Some(1)));
+        assert_eq!(
+            grace.remaining_period(6000),
+            remaining_period(14_000, Some(1))
+        );
         grace.is_done(2);
-        assert_eq!(grace.waits(6000), None);
-        let anybody = Grace::new(Holders::Anybody, 20_000);
-        assert_eq!(anybody.waits(0), waits(20_000, None));
-        assert_eq!(anybody.waits(20_000), None);
+        assert_eq!(grace.remaining_period(6000), None);
+        let anybody = Grace::new(Holders::AnyClient, 20_000);
+        assert_eq!(anybody.remaining_period(0), remaining_period(20_000, None));
+        assert_eq!(anybody.remaining_period(20_000), None);
     }
 
     #[test]
-    fn keys_stay_the_same_over_versions() {
+    fn client_keys_are_stable_across_versions() {
         // By Python's `hashlib`.
         let client = key_of(b"foobar");
         assert_eq!(client, 0x911e_b2bb_6a03_b76b);
@@ -398,14 +409,14 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_had_anything_nobody_is_waited_for() {
+    fn grace_is_skipped_without_earlier_clients() {
         let grace = Grace::new(Holders::default(), 20_000);
         assert!(!grace.is_now(0) && !may(&grace, 1, 0));
         assert_eq!(grace.holders(all(&[7])), known(&[7]));
     }
 
     #[test]
-    fn it_ends_when_the_last_client_is_done_and_none_else_takes_anything_back() {
+    fn grace_ends_with_the_last_client_and_refuses_other_reclaims() {
         let mut grace = Grace::new(known(&[1, 2]), 20_000);
         assert!(grace.is_now(1) && may(&grace, 1, 1) && !may(&grace, 3, 1));
         grace.is_done(1);
@@ -422,52 +433,58 @@ mod tests {
     }
 
     #[test]
-    fn who_seems_done_takes_back_what_nobody_else_can_have_got() {
+    fn apparently_done_client_may_reclaim_unconflicted_state() {
         const ALL: Clients = Clients::new();
         let mut grace = Grace::new(
-            Holders::Known([(1, Had::ALL), (2, Had::ALL)].into()),
+            Holders::Known([(1, ReclaimableState::ALL), (2, ReclaimableState::ALL)].into()),
             20_000,
         );
-        grace.seems_done(1);
+        grace.record_new_request(1);
         assert!(grace.forbids(New::Lock, 1), "the other is waited for");
-        grace.seems_done(2);
+        grace.record_new_request(2);
         assert!(!grace.forbids(New::Lock, 1) && grace.is_now(1));
-        grace.gives(New::Lock, Some(1), 2);
+        grace.record_new(New::Lock, Some(1), 2);
         assert!(
-            grace.may_take_back(1, Had::LOCKS, 3),
+            grace.may_reclaim(1, ReclaimableState::LOCKS, 3),
             "its own is in nobody's way"
         );
-        assert!(!grace.may_take_back(2, Had::LOCKS, 3));
+        assert!(!grace.may_reclaim(2, ReclaimableState::LOCKS, 3));
         assert!(
-            grace.may_take_back(2, Had::open(true), 3),
+            grace.may_reclaim(2, ReclaimableState::open(true), 3),
             "no open was given out"
         );
-        grace.gives(New::Open, None, 4);
-        assert!(!grace.may_take_back(2, Had::open(true), 5) && may(&grace, 2, 5));
-        grace.gives(New::Denial, Some(1), 6);
+        grace.record_new(New::Open, None, 4);
+        assert!(!grace.may_reclaim(2, ReclaimableState::open(true), 5) && may(&grace, 2, 5));
+        grace.record_new(New::Denial, Some(1), 6);
         assert!(!may(&grace, 2, 7) && may(&grace, 1, 7));
-        grace.gives(New::Denial, Some(2), 8);
+        grace.record_new(New::Denial, Some(2), 8);
         assert!(!may(&grace, 1, 9));
         assert_eq!(grace.holders(ALL), grace.earlier);
-        assert!(grace.ends(20_000) && !grace.may_take_back(1, Had::LOCKS, 20_000));
+        assert!(grace.ends(20_000) && !grace.may_reclaim(1, ReclaimableState::LOCKS, 20_000));
     }
 
     #[test]
-    fn a_host_seems_done_when_it_knows_of_the_start_and_takes_nothing_more_back() {
+    fn notified_host_without_reclaims_counts_as_done() {
         let host = key_of_host([10, 0, 0, 7].into());
-        let mut grace = Grace::new(Holders::Known([(host, Had::LOCKS)].into()), 20_000);
+        let mut grace = Grace::new(
+            Holders::Known([(host, ReclaimableState::LOCKS)].into()),
+            20_000,
+        );
         grace.settle(HOST_PAUSE_MS);
         assert!(grace.forbids(New::Lock, HOST_PAUSE_MS), "it does not know");
-        grace.heard_of(host, 4000);
-        grace.heard_of(host, 5000);
+        grace.record_progress(host, 4000);
+        grace.record_progress(host, 5000);
         grace.settle(5000 + HOST_PAUSE_MS - 1);
         assert!(grace.forbids(New::Lock, 5000));
         grace.settle(5000 + HOST_PAUSE_MS);
-        assert!(!grace.forbids(New::Lock, 15_000) && grace.may_take_back(host, Had::LOCKS, 15_000));
+        assert!(
+            !grace.forbids(New::Lock, 15_000)
+                && grace.may_reclaim(host, ReclaimableState::LOCKS, 15_000)
+        );
     }
 
     #[test]
-    fn a_client_that_does_not_come_back_in_time_is_known_no_more() {
+    fn client_absent_for_the_whole_grace_is_forgotten() {
         let mut grace = Grace::new(known(&[1, 2]), 20_000);
         grace.is_done(1);
         assert!(!grace.ends(19_999) && grace.ends(20_000));
@@ -476,47 +493,50 @@ mod tests {
     }
 
     #[test]
-    fn who_begins_late_may_take_back_all() {
+    fn late_client_may_reclaim_everything() {
         let mut grace = Grace::new(known(&[1]), 20_000);
         for now_ms in (19_000..39_000).step_by(4000) {
             assert!(!grace.ends(now_ms) && may(&grace, 1, now_ms));
-            grace.takes_back(now_ms);
+            grace.record_reclaim(now_ms);
         }
         assert!(may(&grace, 1, 39_999) && grace.ends(40_000));
-        grace.takes_back(40_001);
+        grace.record_reclaim(40_001);
         assert!(!grace.is_now(40_001));
     }
 
     #[test]
-    fn where_nobody_knows_who_had_something_all_of_the_time_passes() {
-        let mut grace = Grace::new(Holders::Anybody, 20_000);
-        assert!(grace.may_take_back(1, Had::ALL, 1));
+    fn unknown_holders_require_the_full_grace_period() {
+        let mut grace = Grace::new(Holders::AnyClient, 20_000);
+        assert!(grace.may_reclaim(1, ReclaimableState::ALL, 1));
         grace.is_done(1);
         assert!(grace.is_now(19_999) && grace.forbids(New::Open, 19_999));
-        assert_eq!(grace.holders(all(&[1])), Holders::Anybody);
+        assert_eq!(grace.holders(all(&[1])), Holders::AnyClient);
         assert!(grace.ends(20_000));
         assert_eq!(grace.holders(all(&[1])), known(&[1]));
     }
 
     #[test]
-    fn nobody_waits_for_a_client_in_whose_way_he_cannot_be() {
-        let forbidden = |had: Had| {
+    fn requests_that_cannot_conflict_skip_the_grace_period() {
+        let forbidden = |had: ReclaimableState| {
             let grace = Grace::new(Holders::Known([(1, had)].into()), 20_000);
             [New::Open, New::Denial, New::Lock].map(|new| grace.forbids(new, 1))
         };
         assert_eq!(forbidden(NOTHING_MORE), [false, true, false]);
-        assert_eq!(forbidden(Had::LOCKS), [false, true, true]);
-        assert_eq!(forbidden(Had::open(true)), [true, true, false]);
-        assert_eq!(forbidden(Had::ALL), [true; 3]);
+        assert_eq!(forbidden(ReclaimableState::LOCKS), [false, true, true]);
+        assert_eq!(forbidden(ReclaimableState::open(true)), [true, true, false]);
+        assert_eq!(forbidden(ReclaimableState::ALL), [true; 3]);
     }
 
     #[test]
-    fn a_client_takes_back_no_more_than_it_may_have_had() {
-        let grace = Grace::new(Holders::Known([(1, Had::LOCKS)].into()), 20_000);
-        assert!(may(&grace, 1, 1) && grace.may_take_back(1, Had::LOCKS, 1));
-        assert!(!grace.may_take_back(1, Had::open(true), 1));
-        let now = [(1, Had::open(true)), (2, NOTHING_MORE)].into();
-        let both = [(1, Had::ALL), (2, NOTHING_MORE)].into();
+    fn client_reclaims_only_state_types_it_held() {
+        let grace = Grace::new(
+            Holders::Known([(1, ReclaimableState::LOCKS)].into()),
+            20_000,
+        );
+        assert!(may(&grace, 1, 1) && grace.may_reclaim(1, ReclaimableState::LOCKS, 1));
+        assert!(!grace.may_reclaim(1, ReclaimableState::open(true), 1));
+        let now = [(1, ReclaimableState::open(true)), (2, NOTHING_MORE)].into();
+        let both = [(1, ReclaimableState::ALL), (2, NOTHING_MORE)].into();
         assert_eq!(grace.holders(now), Holders::Known(both));
     }
 }

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use file_system::{Done, FileError, FileSystem, Handle};
 
 use super::compound::Service;
-use super::grace::{Had, New};
+use super::grace::{New, ReclaimableState};
 use super::numbers::Status;
-use super::opens::{Conflict, LockUse, NoLock, Span, What};
+use super::opens::{Conflict, LockUse, NoLock, Span, StateKind};
 use super::state::{Client, Introduction, Manner, State};
-use crate::hosts::{Hosts, Message, Outcome, Purpose, Readiness, Way};
+use crate::hosts::{AddressPair, Hosts, Message, Outcome, Purpose, Readiness};
 use crate::snapshots;
 use crate::xdr::{Reader, Writer};
 
@@ -29,7 +29,7 @@ const WAITING_MAX: usize = 4096;
 /// Blocked locks of one IPv4 address or IPv6 network.
 const WAITING_PER_NETWORK_MAX: usize = 256;
 /// Granted locks without a reply from the host, for which the blocked request is retained.
-const UNANSWERED_MAX: usize = 8192;
+const UNACKNOWLEDGED_MAX: usize = 8192;
 /// Hosts are notified at most this long after the start, even if the key of a shared dataset is
 /// still missing.
 const ANNOUNCED_MS_MAX: u64 = 5000;
@@ -67,7 +67,7 @@ impl Host {
 
 /// A range that a host wants to lock.
 #[derive(Clone)]
-pub(crate) struct Asked {
+pub(crate) struct LockRequest {
     /// The client number of the host.
     pub(crate) host: u64,
     /// The lock owner on the host.
@@ -77,14 +77,14 @@ pub(crate) struct Asked {
     /// The range.
     pub(crate) span: Span,
     /// The route to the host.
-    pub(crate) way: Way,
+    pub(crate) way: AddressPair,
     /// The cookie of the request.
     pub(crate) cookie: Vec<u8>,
     /// The lock as the host described it.
     pub(crate) lock: Vec<u8>,
 }
 
-impl Asked {
+impl LockRequest {
     fn is_of(&self, (host, owner, file): (u64, &[u8], Handle)) -> bool {
         (self.host, &self.owner[..], self.file) == (host, owner, file)
     }
@@ -150,11 +150,11 @@ impl From<NoLock> for NoHostLock {
 pub(super) struct Locking {
     /// Hosts that the previous server recorded, with its number.
     earlier: Hosts,
-    waiting: VecDeque<Asked>,
+    waiting: VecDeque<LockRequest>,
     /// Files with ranges that were released since the blocked locks were last checked.
     freed: HashSet<Handle>,
     /// Granted locks that the hosts have not acknowledged yet.
-    granting: HashMap<u64, Asked>,
+    granting: HashMap<u64, LockRequest>,
     /// Hosts have been notified of this start.
     is_announced: bool,
 }
@@ -168,7 +168,7 @@ impl Locking {
     }
 
     /// Records that a range of a file was released.
-    pub(super) fn frees(&mut self, file: Handle) {
+    pub(super) fn range_released(&mut self, file: Handle) {
         if !self.waiting.is_empty() {
             self.freed.insert(file);
         }
@@ -176,8 +176,10 @@ impl Locking {
 
     /// Removes a host.
     pub(super) fn forget(&mut self, host: u64) {
-        self.waiting.retain(|asked| asked.host != host);
-        self.granting.retain(|_, asked| asked.host != host);
+        self.waiting
+            .retain(|lock_request| lock_request.host != host);
+        self.granting
+            .retain(|_, lock_request| lock_request.host != host);
     }
 }
 
@@ -230,7 +232,7 @@ impl State {
     /// request.
     pub(crate) fn host(
         &mut self,
-        way: Way,
+        way: AddressPair,
         name: &[u8],
         start: Option<u32>,
         now_ms: u64,
@@ -245,7 +247,7 @@ impl State {
         }
         let id = match known {
             Some(id) => id,
-            None => self.introduce_host(way, name, now_ms)?,
+            None => self.add_host(way, name, now_ms)?,
         };
         if let Some(client) = self.clients.get_mut(&id) {
             client.renewed_ms = now_ms;
@@ -266,7 +268,7 @@ impl State {
         Ok(id)
     }
 
-    fn introduce_host(&mut self, way: Way, name: &[u8], now_ms: u64) -> Result<u64, Status> {
+    fn add_host(&mut self, way: AddressPair, name: &[u8], now_ms: u64) -> Result<u64, Status> {
         let owner = name_of(way.there, name);
         let who = Introduction {
             owner: &owner,
@@ -286,7 +288,7 @@ impl State {
         self.introduce(&who, None, Some(host), now_ms)
     }
 
-    fn check_place(&self, way: Way, now_ms: u64) -> Result<(), Status> {
+    fn check_place(&self, way: AddressPair, now_ms: u64) -> Result<(), Status> {
         let hosts = self.hosts(now_ms);
         let network = serving::network(way.there);
         let near = hosts.ways.iter();
@@ -310,7 +312,11 @@ impl State {
             .filter_map(|client| client.host.as_ref())
         {
             let there = host.address;
-            ways.extend(host.heres.iter().map(|here| Way { here: *here, there }));
+            ways.extend(
+                host.heres
+                    .iter()
+                    .map(|here| AddressPair { here: *here, there }),
+            );
         }
         let mut hosts = Hosts {
             start: earlier.next_start(),
@@ -336,7 +342,7 @@ impl State {
         now_ms: u64,
     ) -> Result<(), Status> {
         match is_reclaim {
-            true => self.check_reclaim(host, Had::LOCKS, now_ms),
+            true => self.check_reclaim(host, ReclaimableState::LOCKS, now_ms),
             false => self.check_grace(host, New::Lock, now_ms),
         }
     }
@@ -351,46 +357,52 @@ impl State {
         let lock = self.lock_of(host, owner, file);
         let has = lock.is_some_and(|lock| self.files[&file].has(lock, span));
         if has {
-            self.has_got(host, owner, file, span);
+            self.remove_pending(host, owner, file, span);
         }
         has
     }
 
     /// Removes pending callbacks for a range that the owner has already been informed of.
-    fn knows(&mut self, host: u64, owner: &[u8], file: Handle, span: Span) {
-        let is_known = |asked: &Asked| asked.is_of((host, owner, file)) && span.covers(asked.span);
-        self.locking.granting.retain(|_, asked| !is_known(asked));
+    fn remove_known_callbacks(&mut self, host: u64, owner: &[u8], file: Handle, span: Span) {
+        let is_known = |lock_request: &LockRequest| {
+            lock_request.is_of((host, owner, file)) && span.covers(lock_request.span)
+        };
+        self.locking
+            .granting
+            .retain(|_, lock_request| !is_known(lock_request));
     }
 
     /// Removes the pending callbacks and the blocked request of a range that the owner has
     /// obtained.
-    fn has_got(&mut self, host: u64, owner: &[u8], file: Handle, span: Span) {
-        self.knows(host, owner, file, span);
-        self.stops_waiting(host, owner, file, span);
+    fn remove_pending(&mut self, host: u64, owner: &[u8], file: Handle, span: Span) {
+        self.remove_known_callbacks(host, owner, file, span);
+        self.cancel_blocked(host, owner, file, span);
     }
 
     /// Returns whether the request was blocked.
-    fn stops_waiting(&mut self, host: u64, owner: &[u8], file: Handle, span: Span) -> bool {
+    fn cancel_blocked(&mut self, host: u64, owner: &[u8], file: Handle, span: Span) -> bool {
         let waiting = &mut self.locking.waiting;
         let count = waiting.len();
-        waiting.retain(|asked| !(asked.is_of((host, owner, file)) && asked.span == span));
+        waiting.retain(|lock_request| {
+            !(lock_request.is_of((host, owner, file)) && lock_request.span == span)
+        });
         waiting.len() < count
     }
 
     /// Locks a range. Returns whether the file must be held open for it.
     fn lock_for_host(
         &mut self,
-        asked: &Asked,
+        lock_request: &LockRequest,
         files: &Arc<dyn FileSystem>,
         now_ms: u64,
     ) -> Result<bool, NoLock> {
-        let Asked {
+        let LockRequest {
             host,
             owner,
             file,
             span,
             ..
-        } = asked;
+        } = lock_request;
         let (host, file, span) = (*host, *file, *span);
         let found = self.clients.get(&host).ok_or(Status::STALE_CLIENTID)?;
         self.check_count(found)?;
@@ -420,12 +432,12 @@ impl State {
                         .expect("it was just made")
                 });
                 let number = self.number_of_state(host);
-                self.hold(number, host, owner, file, What::Lock { open: anchor });
+                self.hold(number, host, owner, file, StateKind::Lock { open: anchor });
                 number
             }
         };
         self.take_range(number, file, span);
-        self.has_got(host, owner, file, span);
+        self.remove_pending(host, owner, file, span);
         Ok(is_first)
     }
 
@@ -446,7 +458,7 @@ impl State {
         } = *share;
         let denies = mode.1 != 0;
         match (is_reclaim, denies) {
-            (true, _) => self.check_reclaim(host, Had::open(denies), now_ms)?,
+            (true, _) => self.check_reclaim(host, ReclaimableState::open(denies), now_ms)?,
             (false, true) => self.check_room(host, New::Denial, now_ms)?,
             (false, false) => self.check_room(host, New::Open, now_ms)?,
         }
@@ -490,7 +502,7 @@ impl State {
         file: Handle,
         span: Span,
     ) -> Result<(), Status> {
-        self.knows(host, owner, file, span);
+        self.remove_known_callbacks(host, owner, file, span);
         let Some(number) = self.lock_of(host, owner, file) else {
             return Ok(());
         };
@@ -511,34 +523,41 @@ impl State {
     }
 
     /// Queues a blocked lock if there is room. A repeated request retains its position.
-    pub(crate) fn wait(&mut self, asked: Asked) {
+    pub(crate) fn wait(&mut self, lock_request: LockRequest) {
         let waiting = &mut self.locking.waiting;
         let mut same = waiting.iter_mut();
-        let is_same = |one: &&mut Asked| {
-            one.is_of((asked.host, &asked.owner, asked.file)) && one.span == asked.span
+        let is_same = |one: &&mut LockRequest| {
+            one.is_of((lock_request.host, &lock_request.owner, lock_request.file))
+                && one.span == lock_request.span
         };
         if let Some(same) = same.find(is_same) {
-            *same = asked;
+            *same = lock_request;
             return;
         }
-        let network = serving::network(asked.way.there);
-        let of_file = waiting.iter().filter(|one| one.file == asked.file).count();
-        let near = |one: &&Asked| serving::network(one.way.there) == network;
+        let network = serving::network(lock_request.way.there);
+        let of_file = waiting
+            .iter()
+            .filter(|one| one.file == lock_request.file)
+            .count();
+        let near = |one: &&LockRequest| serving::network(one.way.there) == network;
         let of_network = waiting.iter().filter(near).count();
         let has_room = waiting.len() < WAITING_MAX
             && of_file < WAITING_PER_FILE_MAX
             && of_network < WAITING_PER_NETWORK_MAX;
         if has_room {
-            waiting.push_back(asked);
+            waiting.push_back(lock_request);
         }
     }
 
     /// Blocked ranges, each with its file.
     pub(super) fn waiting(&self) -> impl Iterator<Item = (Handle, LockUse)> {
         let waiting = self.locking.waiting.iter();
-        waiting.map(|asked| {
-            let process = self.process_of(asked.host, &asked.owner);
-            (asked.file, LockUse::new(asked.host, process, asked.span))
+        waiting.map(|lock_request| {
+            let process = self.process_of(lock_request.host, &lock_request.owner);
+            (
+                lock_request.file,
+                LockUse::new(lock_request.host, process, lock_request.span),
+            )
         })
     }
 
@@ -551,8 +570,10 @@ impl State {
 
     /// Cancels a blocked lock. Returns whether it was blocked.
     pub(crate) fn cancel(&mut self, host: u64, owner: &[u8], file: Handle, span: Span) -> bool {
-        let waited = self.stops_waiting(host, owner, file, span);
-        let is_it = |asked: &Asked| asked.is_of((host, owner, file)) && asked.span == span;
+        let waited = self.cancel_blocked(host, owner, file, span);
+        let is_it = |lock_request: &LockRequest| {
+            lock_request.is_of((host, owner, file)) && lock_request.span == span
+        };
         let is_granting = self.locking.granting.values().any(is_it);
         if is_granting {
             let _ = self.unlock_for_host(host, owner, file, span);
@@ -561,25 +582,31 @@ impl State {
     }
 
     /// Removes and returns the next blocked lock that can be granted.
-    fn next_to_grant(&mut self, now_ms: u64) -> Option<Asked> {
+    fn next_to_grant(&mut self, now_ms: u64) -> Option<LockRequest> {
         if self.locking.freed.is_empty() {
             return None;
         }
         let freed = std::mem::take(&mut self.locking.freed);
         let mut waiting = std::mem::take(&mut self.locking.waiting);
-        let found = waiting.iter().position(|asked| {
-            freed.contains(&asked.file)
+        let found = waiting.iter().position(|lock_request| {
+            freed.contains(&lock_request.file)
                 && self
-                    .conflict(asked.host, &asked.owner, asked.file, asked.span, now_ms)
+                    .conflict(
+                        lock_request.host,
+                        &lock_request.owner,
+                        lock_request.file,
+                        lock_request.span,
+                        now_ms,
+                    )
                     .is_ok()
         });
-        let asked = found.and_then(|at| waiting.remove(at));
+        let lock_request = found.and_then(|at| waiting.remove(at));
         // The locks of a client with an expired lease may have been removed.
         self.locking.waiting = waiting;
-        if asked.is_some() {
+        if lock_request.is_some() {
             self.locking.freed.extend(freed);
         }
-        asked
+        lock_request
     }
 
     /// Removes the state of a host that released all of it or restarted as NSM state `start`. A
@@ -625,7 +652,7 @@ impl State {
         }
         host.told = Some(start);
         client.has_reclaimed = false;
-        client.had = Had::default();
+        client.had = ReclaimableState::default();
         let held = client.held.iter().copied().collect();
         self.forget_all(held);
         self.locking.forget(id);
@@ -664,12 +691,12 @@ impl Service {
     /// Locks a range for a host.
     pub(crate) fn lock_for_host(
         &self,
-        asked: &Asked,
+        lock_request: &LockRequest,
         files: &Arc<dyn FileSystem>,
         now_ms: u64,
     ) -> Result<(), NoHostLock> {
-        self.hold_for_host(asked.file, files, |state| {
-            state.lock_for_host(asked, files, now_ms)
+        self.hold_for_host(lock_request.file, files, |state| {
+            state.lock_for_host(lock_request, files, now_ms)
         })
     }
 
@@ -720,18 +747,18 @@ impl Service {
     /// released here, too.
     pub(crate) fn grant_after(&self, now_ms: u64, mut before: impl FnMut()) {
         loop {
-            let Some(asked) = self.state().next_to_grant(now_ms) else {
+            let Some(lock_request) = self.state().next_to_grant(now_ms) else {
                 return;
             };
             before();
             let exports = self.exports();
             // If the file system is temporarily closed, the host retries.
-            let Some(files) = exports.files_of(asked.file.file_system) else {
+            let Some(files) = exports.files_of(lock_request.file.file_system) else {
                 continue;
             };
-            match self.lock_for_host(&asked, files, now_ms) {
-                Ok(()) => self.call_back(asked),
-                Err(NoHostLock::Denied(_)) => self.state().wait(asked),
+            match self.lock_for_host(&lock_request, files, now_ms) {
+                Ok(()) => self.call_back(lock_request),
+                Err(NoHostLock::Denied(_)) => self.state().wait(lock_request),
                 Err(_) => {}
             }
         }
@@ -741,17 +768,21 @@ impl Service {
     pub(crate) fn grant_all(&self, now_ms: u64) {
         {
             let locking = &mut self.state().locking;
-            let files: Vec<Handle> = locking.waiting.iter().map(|asked| asked.file).collect();
+            let files: Vec<Handle> = locking
+                .waiting
+                .iter()
+                .map(|lock_request| lock_request.file)
+                .collect();
             locking.freed.extend(files);
         }
         self.grant(now_ms);
     }
 
-    fn call_back(&self, asked: Asked) {
+    fn call_back(&self, lock_request: LockRequest) {
         let mut state = self.state();
         let number = state.number();
-        let message = asked.granted(number);
-        state.locking.granting.insert(number, asked);
+        let message = lock_request.granted(number);
+        state.locking.granting.insert(number, lock_request);
         drop(state);
         if !self.outbox.put(message) {
             self.end_grant(number, false);
@@ -760,9 +791,9 @@ impl Service {
 
     /// Retains a lock without a reply to its callback: the host may have accepted it and can unlock
     /// it.
-    fn keep_grant(&self, number: u64) {
+    fn retain_grant(&self, number: u64) {
         let granting = &mut self.state().locking.granting;
-        if granting.len() > UNANSWERED_MAX {
+        if granting.len() > UNACKNOWLEDGED_MAX {
             granting.remove(&number);
         }
     }
@@ -771,9 +802,14 @@ impl Service {
     /// released.
     fn end_grant(&self, number: u64, is_taken: bool) {
         let mut state = self.state();
-        let asked = state.locking.granting.remove(&number);
-        if let Some(asked) = asked.filter(|_| !is_taken) {
-            let _ = state.unlock_for_host(asked.host, &asked.owner, asked.file, asked.span);
+        let lock_request = state.locking.granting.remove(&number);
+        if let Some(lock_request) = lock_request.filter(|_| !is_taken) {
+            let _ = state.unlock_for_host(
+                lock_request.host,
+                &lock_request.owner,
+                lock_request.file,
+                lock_request.span,
+            );
         }
         drop(state);
         self.release();
@@ -813,7 +849,7 @@ impl Service {
     /// Whether a call may be sent: its content must still be true, and must be durable.
     pub(crate) fn readiness(&self, purpose: Purpose, now_ms: u64) -> Readiness {
         match purpose {
-            Purpose::Answer => Readiness::Now,
+            Purpose::Reply => Readiness::Now,
             Purpose::Granted(number) if !self.state().locking.granting.contains_key(&number) => {
                 Readiness::Never
             }
@@ -825,12 +861,12 @@ impl Service {
     }
 
     /// Handles the outcome of a call.
-    pub(crate) fn was_called(&self, message: &Message, outcome: &Outcome, now_ms: u64) {
+    pub(crate) fn callback_completed(&self, message: &Message, outcome: &Outcome, now_ms: u64) {
         match (message.purpose, outcome) {
-            (Purpose::Started, Outcome::Answered { .. }) => {
-                self.state().was_told(message.way.there, now_ms);
+            (Purpose::Started, Outcome::Replied { .. }) => {
+                self.state().record_notified(message.way.there, now_ms);
             }
-            (Purpose::Started, Outcome::Unanswered { .. }) => {
+            (Purpose::Started, Outcome::NoReply { .. }) => {
                 tracing::warn!(
                     host = %message.way.there,
                     "an NFS 3 client with locks was not notified of the server's start: \
@@ -839,7 +875,7 @@ impl Service {
             }
             (
                 Purpose::Granted(number),
-                Outcome::Answered {
+                Outcome::Replied {
                     results,
                     was_repeated,
                 },
@@ -850,14 +886,14 @@ impl Service {
                 self.end_grant(number, is_taken);
                 self.grant(now_ms);
             }
-            (Purpose::Granted(number), Outcome::Unanswered { was_sent: true }) => {
-                self.keep_grant(number);
+            (Purpose::Granted(number), Outcome::NoReply { was_sent: true }) => {
+                self.retain_grant(number);
             }
-            (Purpose::Granted(number), Outcome::Unanswered { was_sent: false }) => {
+            (Purpose::Granted(number), Outcome::NoReply { was_sent: false }) => {
                 self.end_grant(number, false);
                 self.grant(now_ms);
             }
-            (Purpose::Answer, _) => {}
+            (Purpose::Reply, _) => {}
         }
     }
 }

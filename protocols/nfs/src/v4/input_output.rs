@@ -80,7 +80,7 @@ impl Call<'_> {
         state.check_grace(self.client, New::Open, self.caller.now_ms)?;
         let checked = state.check_denied(self.file(node), access, self.caller.now_ms);
         // A client may have lost the open that denied it.
-        self.has_taken.set(true);
+        self.record_state.set(true);
         checked.map(|()| only_appends)
     }
 

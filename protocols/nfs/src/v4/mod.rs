@@ -4,36 +4,39 @@
 mod answer;
 mod attributes;
 mod compound;
+mod creators;
 mod extended;
-mod forgetting;
 mod grace;
 mod hosts;
 mod input_output;
 mod kinds;
-mod makers;
 mod names;
 mod numbers;
 mod opening;
 mod opens;
 mod owners;
+mod removal;
+mod seqids;
 mod sessions;
 mod state;
-mod turns;
 mod usage;
 mod waiting;
 mod without_sessions;
 
-pub use compound::{Caller, Presentation, Service, Unanswered};
+pub use compound::{Caller, NoReply, Presentation, Service};
 #[cfg(test)]
 pub(crate) use grace::key_of_host;
-pub use grace::{ClientKey, ClientRecord, Clients, Had, Holders, NoRecord, Recovery, Remembered};
-pub(crate) use hosts::{Asked, NoHostLock, Share as HostShare};
+pub use grace::{
+    ClientKey, ClientRecord, Clients, Holders, NoRecord, PersistentState, ReclaimableState,
+    Recovery,
+};
+pub(crate) use hosts::{LockRequest, NoHostLock, Share as HostShare};
 pub(crate) use opens::{Conflict, Span, WRITE};
 pub use opens::{LockUse, OpenUse};
 pub use state::MESSAGE_BYTES_MAX;
 pub(crate) use state::State;
 pub use usage::{ClientUse, FileUse, Usage};
-pub use waiting::takes_long;
+pub use waiting::slow_payload;
 
 #[cfg(test)]
 mod tests;

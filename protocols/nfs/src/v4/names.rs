@@ -32,7 +32,7 @@ struct Listing<'a> {
 }
 
 /// The outcome of an entry.
-enum Told {
+enum EntryOutcome {
     Yes,
     /// It was removed concurrently.
     Gone,
@@ -481,7 +481,7 @@ impl Call<'_> {
             is_empty: true,
         };
         let is_whole = self.list_entries(cookie, &mut listing, out)?
-            && self.list_hanging(cookie, &mut listing, out)?;
+            && self.list_child_mounts(cookie, &mut listing, out)?;
         if listing.is_empty && !is_whole {
             return Err(Status::TOOSMALL);
         }
@@ -525,7 +525,7 @@ impl Call<'_> {
                     };
                     (place, known.attributes)
                 });
-                if let Told::NoRoom = self.tell(name, next, known, listing, out)? {
+                if let EntryOutcome::NoRoom = self.write_entry(name, next, known, listing, out)? {
                     return Ok(false);
                 }
             }
@@ -536,7 +536,7 @@ impl Call<'_> {
     }
 
     /// Lists the file systems below the current directory. Returns whether there was room for all.
-    fn list_hanging(
+    fn list_child_mounts(
         &self,
         cookie: u64,
         listing: &mut Listing<'_>,
@@ -544,11 +544,13 @@ impl Call<'_> {
     ) -> Result<bool, Status> {
         let directory = self.place()?;
         let from = &self.caller.from;
-        for one in self.exports.all_hanging(directory, cookie, from) {
+        for one in self.exports.child_mounts(directory, cookie, from) {
             let files = &self.exports.export(one.place.export).files;
             let attributes = files.attributes(one.place.node);
             let known = attributes.map(|attributes| (one.place, attributes));
-            if let Told::NoRoom = self.tell(one.name, one.cookie, known, listing, out)? {
+            if let EntryOutcome::NoRoom =
+                self.write_entry(one.name, one.cookie, known, listing, out)?
+            {
                 return Ok(false);
             }
         }
@@ -556,14 +558,14 @@ impl Call<'_> {
     }
 
     /// Writes one entry if there is room.
-    fn tell(
+    fn write_entry(
         &self,
         name: &[u8],
         cookie: u64,
         known: Result<(Place, Attributes), FileError>,
         listing: &mut Listing<'_>,
         out: &mut Writer,
-    ) -> Result<Told, Status> {
+    ) -> Result<EntryOutcome, Status> {
         let before = out.len();
         out.boolean(true);
         out.u64(cookie);
@@ -592,16 +594,16 @@ impl Call<'_> {
             Err(FileError::Gone) => return Err(Status::GONE),
             Err(_) if !listing.wanted.tells_errors() => {
                 out.truncate(before);
-                return Ok(Told::Gone);
+                return Ok(EntryOutcome::Gone);
             }
             Err(error) => attributes::write_error(out, error.into()),
         }
         if out.len() - listing.start + 8 > listing.bytes_max {
             out.truncate(before);
-            return Ok(Told::NoRoom);
+            return Ok(EntryOutcome::NoRoom);
         }
         listing.is_empty = false;
-        Ok(Told::Yes)
+        Ok(EntryOutcome::Yes)
     }
 }
 

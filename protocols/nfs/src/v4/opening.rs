@@ -11,12 +11,12 @@ use file_system::{
 
 use super::attributes::{self, Wanted};
 use super::compound::Call;
-use super::grace::{Had, New};
+use super::grace::{New, ReclaimableState};
 use super::names::check_name;
 use super::numbers::Status;
 use super::opens::{APPENDS, Conflict, NoLock, READ, Span, StateId, WRITE};
-use super::turns::{Owner, Purpose};
-use super::without_sessions::Whose;
+use super::seqids::{Owner, Purpose};
+use super::without_sessions::OwnerSource;
 use crate::xdr::{Reader, Writer};
 
 /// Maximum bytes of an open owner or lock owner.
@@ -26,7 +26,7 @@ const NAME_BYTES_MAX: usize = 4096;
 /// The default mode of an exclusive create.
 const MODE_EXCLUSIVE: u32 = 0o600;
 /// Delegation hints of a client. It gets no delegation.
-const DELEGATION_WISHES: u32 = 0x3_ff00;
+const DELEGATION_HINTS: u32 = 0x3_ff00;
 /// `OPEN4_RESULT_CONFIRM`, NFS 4.0 only.
 const MUST_CONFIRM: u32 = 0x2;
 /// `OPEN4_RESULT_LOCKTYPE_POSIX`.
@@ -152,7 +152,7 @@ impl Call<'_> {
     pub(super) fn open(&mut self, reader: &mut Reader<'_>, out: &mut Writer) -> Result<(), Status> {
         let arguments = read_open(reader, self.minor)?;
         let place = self.node()?;
-        let whose = Whose::Opener(arguments.client, arguments.owner);
+        let whose = OwnerSource::Opener(arguments.client, arguments.owner);
         if self.is_repeated(&whose, (arguments.sequence, Purpose::Opens), out)? {
             return Ok(());
         }
@@ -214,7 +214,7 @@ impl Call<'_> {
         }
         match arguments.claim {
             Claim::Delegation => Err(Status::BAD_STATEID),
-            Claim::Reclaim => self.check_reclaim(Had::open(arguments.deny != 0)),
+            Claim::Reclaim => self.check_reclaim(ReclaimableState::open(arguments.deny != 0)),
             Claim::Name(_) | Claim::Handle => self.check_new(match arguments.deny {
                 0 => New::Open,
                 _ => New::Denial,
@@ -238,7 +238,7 @@ impl Call<'_> {
     const fn access_of(&self, asked: u32) -> u32 {
         match self.minor {
             0 => asked,
-            _ => asked & !DELEGATION_WISHES,
+            _ => asked & !DELEGATION_HINTS,
         }
     }
 
@@ -262,7 +262,7 @@ impl Call<'_> {
         }
     }
 
-    fn check_reclaim(&self, what: Had) -> Result<(), Status> {
+    fn check_reclaim(&self, what: ReclaimableState) -> Result<(), Status> {
         let now_ms = self.caller.now_ms;
         let mut state = self.service.state();
         state.check_reclaim(self.client, what, now_ms)
@@ -314,7 +314,7 @@ impl Call<'_> {
         let taken = checked.map(|()| {
             let taken = state.open(self.client, owner, file, mode, self.shared_files());
             state.opened_by(self.client, &taken.0, &self.who, mode.0);
-            state.made_by(self.client, &taken.0, principal);
+            state.record_creator(self.client, &taken.0, principal);
             taken
         });
         drop(state);
@@ -461,8 +461,8 @@ impl Call<'_> {
         let sequence = reader.u32()?;
         let (asked, deny) = (reader.u32()?, reader.u32()?);
         let node = self.node()?;
-        self.check_maker(&id)?;
-        if self.is_repeated(&Whose::State(&id), (sequence, Purpose::Other), out)? {
+        self.check_creator(&id)?;
+        if self.is_repeated(&OwnerSource::State(&id), (sequence, Purpose::Other), out)? {
             return Ok(());
         }
         let access = self.access_of(asked);
@@ -485,8 +485,8 @@ impl Call<'_> {
         let sequence = reader.u32()?;
         let id = self.read_raw_stateid(reader)?;
         let node = self.node()?;
-        self.check_maker(&id)?;
-        if self.is_repeated(&Whose::State(&id), (sequence, Purpose::Other), out)? {
+        self.check_creator(&id)?;
+        if self.is_repeated(&OwnerSource::State(&id), (sequence, Purpose::Other), out)? {
             return Ok(());
         }
         self.service
@@ -518,16 +518,16 @@ impl Call<'_> {
         };
         let node = self.node()?;
         let turn = (opener_sequence.unwrap_or(sequence), Purpose::Other);
-        self.check_maker(&id)?;
-        if self.is_repeated(&Whose::State(&id), turn, out)? {
+        self.check_creator(&id)?;
+        if self.is_repeated(&OwnerSource::State(&id), turn, out)? {
             return Ok(());
         }
         self.regular(node)?;
         if let Some((client, owner)) = owner {
-            self.check_lock_turn(client, owner, sequence)?;
+            self.check_lock_seqid(client, owner, sequence)?;
         }
         if is_reclaim {
-            self.check_reclaim(Had::LOCKS)?;
+            self.check_reclaim(ReclaimableState::LOCKS)?;
         } else {
             let now_ms = self.caller.now_ms;
             let mut state = self.service.state();
@@ -542,9 +542,9 @@ impl Call<'_> {
         let locked = match owner {
             Some((_, owner)) => {
                 let locked = state.lock_as(client, &id, owner, file, span, now_ms);
-                state.end_lock_turn(client, owner, sequence);
+                state.end_lock_seqid(client, owner, sequence);
                 if let Ok(lock) = &locked {
-                    state.made_by(client, lock, principal);
+                    state.record_creator(client, lock, principal);
                 }
                 locked
             }
@@ -562,7 +562,7 @@ impl Call<'_> {
     }
 
     /// Checks that a lock owner may lock for an open with this seqid, in NFS 4.0.
-    fn check_lock_turn(&self, client: u64, owner: &[u8], sequence: u32) -> Result<(), Status> {
+    fn check_lock_seqid(&self, client: u64, owner: &[u8], sequence: u32) -> Result<(), Status> {
         if self.minor > 0 {
             return Ok(());
         }
@@ -571,7 +571,7 @@ impl Call<'_> {
         if client != self.client {
             return Err(Status::BAD_STATEID);
         }
-        state.check_lock_turn(client, owner, sequence)
+        state.check_lock_seqid(client, owner, sequence)
     }
 
     pub(super) fn test_lock(
@@ -609,8 +609,8 @@ impl Call<'_> {
         let id = self.read_raw_stateid(reader)?;
         let (offset, length) = (reader.u64()?, reader.u64()?);
         let node = self.node()?;
-        self.check_maker(&id)?;
-        if self.is_repeated(&Whose::State(&id), (sequence, Purpose::Other), out)? {
+        self.check_creator(&id)?;
+        if self.is_repeated(&OwnerSource::State(&id), (sequence, Purpose::Other), out)? {
             return Ok(());
         }
         let span = Span::new(offset, length, is_write)?;
@@ -625,15 +625,15 @@ impl Call<'_> {
 fn write_no_delegation(wishes: u32, out: &mut Writer) {
     const NONE: u32 = 0;
     const NONE_EXT: u32 = 3;
-    const WISH: u32 = 0xff00;
-    const WANTS_NONE: u32 = 0x400;
+    const HINT: u32 = 0xff00;
+    const NO_DELEGATION: u32 = 0x400;
     const CANCEL: u32 = 0x500;
     const NOT_WANTED: u32 = 0;
     const NOT_SUPPORTED: u32 = 3;
     const CANCELLED: u32 = 7;
-    let why = match wishes & WISH {
+    let why = match wishes & HINT {
         0 => return out.u32(NONE),
-        WANTS_NONE => NOT_WANTED,
+        NO_DELEGATION => NOT_WANTED,
         CANCEL => CANCELLED,
         _ => NOT_SUPPORTED,
     };

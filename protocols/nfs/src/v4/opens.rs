@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use file_system::{FileSystem, Handle, Identity};
 
-use super::grace::{Had, New};
+use super::grace::{New, ReclaimableState};
 use super::numbers::Status;
+use super::seqids::Owner;
 use super::state::State;
-use super::turns::Owner;
 
 /// Opens of one file. Each may be compared with a further one.
 const OPENS_PER_FILE_MAX: usize = 8192;
@@ -64,10 +64,10 @@ pub(super) struct Held {
     /// The Kerberos principal that created it. Only this principal, or the one that introduced the
     /// client, may change or remove it.
     pub(super) principal: Option<u64>,
-    pub(super) what: What,
+    pub(super) what: StateKind,
 }
 
-pub(super) enum What {
+pub(super) enum StateKind {
     Open {
         access: u32,
         deny: u32,
@@ -91,7 +91,7 @@ impl Held {
     /// only.
     fn open_use(&self) -> Option<OpenUse> {
         match self.what {
-            What::Open { access, deny, .. } if access | deny != 0 => Some(OpenUse {
+            StateKind::Open { access, deny, .. } if access | deny != 0 => Some(OpenUse {
                 client: self.client,
                 access,
                 deny,
@@ -103,8 +103,8 @@ impl Held {
     /// The open or lock owner, within its client.
     pub(super) fn named(&self) -> Owner {
         match self.what {
-            What::Open { .. } => Owner::Open(self.owner.clone()),
-            What::Lock { .. } => Owner::Lock(self.owner.clone()),
+            StateKind::Open { .. } => Owner::Open(self.owner.clone()),
+            StateKind::Lock { .. } => Owner::Lock(self.owner.clone()),
         }
     }
 }
@@ -411,11 +411,11 @@ impl State {
         let number = self.number_of(client, id)?;
         let held = &self.held[&number];
         let open = match held.what {
-            What::Open { .. } => number,
-            What::Lock { open } => open,
+            StateKind::Open { .. } => number,
+            StateKind::Lock { open } => open,
         };
         let (access, writes_all) = match self.held.get(&open).map(|held| &held.what) {
-            Some(What::Open {
+            Some(StateKind::Open {
                 access, writes_all, ..
             }) => (*access, *writes_all),
             _ => return Err(Status::BAD_STATEID),
@@ -433,7 +433,7 @@ impl State {
     pub fn opened_by(&mut self, client: u64, id: &StateId, who: &Identity, access: u32) {
         let number = self.number_of(client, id);
         let held = number.ok().and_then(|number| self.held.get_mut(&number));
-        let Some(What::Open { openers, .. }) = held.map(|held| &mut held.what) else {
+        let Some(StateKind::Open { openers, .. }) = held.map(|held| &mut held.what) else {
             return;
         };
         match openers.iter_mut().find(|(known, _)| known == who) {
@@ -454,7 +454,7 @@ impl State {
     /// does not make a user its opener.
     pub fn opened_for(&self, found: &Found, who: &Identity) -> u32 {
         match self.held.get(&found.open).map(|held| &held.what) {
-            Some(What::Open { openers, .. }) => openers
+            Some(StateKind::Open { openers, .. }) => openers
                 .iter()
                 .find(|(known, _)| known == who)
                 .map_or(0, |(_, access)| *access),
@@ -470,7 +470,7 @@ impl State {
         let numbers = found.into_iter().flat_map(|found| found.opens.values());
         let opens = numbers.filter_map(|number| self.held.get(number));
         let denies =
-            |held: &&Held| matches!(held.what, What::Open { deny, .. } if deny & access != 0);
+            |held: &&Held| matches!(held.what, StateKind::Open { deny, .. } if deny & access != 0);
         let clients: HashSet<u64> = opens.filter(denies).map(|held| held.client).collect();
         let is_over = |client: &u64| self.is_expired(*client, now_ms);
         let (silent, there): (Vec<u64>, Vec<u64>) = clients.into_iter().partition(is_over);
@@ -536,7 +536,7 @@ impl State {
             let Some(held) = self.held.get(&number) else {
                 continue;
             };
-            let What::Open {
+            let StateKind::Open {
                 access: theirs,
                 deny: refused,
                 ..
@@ -566,7 +566,7 @@ impl State {
     /// Refuses new state of a client that has not sent `RECLAIM_COMPLETE` (RFC 8881, 18.51.3).
     pub fn check_done(&self, client: u64) -> Result<(), Status> {
         let found = self.clients.get(&client).ok_or(Status::STALE_CLIENTID)?;
-        match !found.has_reclaimed && found.says_when_done() {
+        match !found.has_reclaimed && found.sends_reclaim_complete() {
             true => Err(Status::GRACE),
             false => Ok(()),
         }
@@ -583,7 +583,7 @@ impl State {
         mode: (u32, u32),
         files: Arc<dyn FileSystem>,
     ) -> (StateId, bool) {
-        self.has_taken(client, Had::open(mode.1 != 0));
+        self.record_state(client, ReclaimableState::open(mode.1 != 0));
         let may_write_all = mode.0 & (WRITE | APPENDS) == WRITE;
         let mode = (mode.0 & !APPENDS, mode.1);
         let key = (client, owner.to_vec());
@@ -597,7 +597,7 @@ impl State {
         if let Some(number) = state.opens.get(&key).copied() {
             if let Some(held) = self.held.get_mut(&number) {
                 held.sequence += 1;
-                if let What::Open {
+                if let StateKind::Open {
                     access,
                     deny,
                     writes_all,
@@ -620,7 +620,7 @@ impl State {
         state.opens.insert(key, number);
         state.shares.count(mode, 1);
         let is_first = state.opens.len() == 1;
-        let what = What::Open {
+        let what = StateKind::Open {
             access: mode.0,
             deny: mode.1,
             writes_all: may_write_all,
@@ -638,7 +638,7 @@ impl State {
         client: u64,
         owner: &[u8],
         file: Handle,
-        what: What,
+        what: StateKind,
     ) {
         let held = Held {
             client,
@@ -649,8 +649,9 @@ impl State {
             what,
         };
         let named = held.named();
-        if let What::Lock { open } = held.what {
-            if let Some(What::Open { locks, .. }) = self.held.get_mut(&open).map(|of| &mut of.what)
+        if let StateKind::Lock { open } = held.what {
+            if let Some(StateKind::Open { locks, .. }) =
+                self.held.get_mut(&open).map(|of| &mut of.what)
             {
                 locks.insert(number);
             }
@@ -662,7 +663,7 @@ impl State {
         if let Some(client) = self.clients.get_mut(&client) {
             client.held.insert(number);
             if let Some(without_sessions) = &mut client.without_sessions {
-                without_sessions.turns.hold(named, number);
+                without_sessions.seqids.hold(named, number);
             }
             let network = client.network;
             self.count_held(network, 1);
@@ -680,7 +681,7 @@ impl State {
         let number = self.number_of(client, id)?;
         let held = self.held.get_mut(&number).filter(|held| held.file == file);
         let held = held.ok_or(Status::BAD_STATEID)?;
-        let What::Open {
+        let StateKind::Open {
             access,
             deny,
             writes_all,
@@ -720,19 +721,19 @@ impl State {
     pub fn close(&mut self, client: u64, id: &StateId, file: Handle) -> Result<(), Status> {
         let number = self.number_of(client, id)?;
         let held = &self.held[&number];
-        if held.file != file || !matches!(held.what, What::Open { .. }) {
+        if held.file != file || !matches!(held.what, StateKind::Open { .. }) {
             return Err(Status::BAD_STATEID);
         }
         let is_locked = match &held.what {
-            What::Open { locks, .. } if !locks.is_empty() => {
+            StateKind::Open { locks, .. } if !locks.is_empty() => {
                 let ranges = &self.files[&file].ranges;
                 ranges.iter().any(|range| locks.contains(&range.lock))
             }
             _ => false,
         };
         let owner = held.named();
-        if let Some(turns) = self.turns(client) {
-            turns.close(owner, number);
+        if let Some(seqids) = self.seqids(client) {
+            seqids.close(owner, number);
         } else if is_locked {
             return Err(Status::LOCKS_HELD);
         }
@@ -746,7 +747,7 @@ impl State {
         let held = &self.held[&number];
         let file = self.files.get(&held.file);
         let is_locked = file.is_some_and(|file| file.has_ranges_of(number));
-        if is_locked || matches!(held.what, What::Open { .. }) {
+        if is_locked || matches!(held.what, StateKind::Open { .. }) {
             return Err(Status::LOCKS_HELD);
         }
         self.forget_held(number);
@@ -805,7 +806,7 @@ impl State {
         now_ms: u64,
     ) -> Result<StateId, NoLock> {
         let found = self.find(client, open)?;
-        if !matches!(self.held[&found.number].what, What::Open { .. }) || found.file != file {
+        if !matches!(self.held[&found.number].what, StateKind::Open { .. }) || found.file != file {
             return Err(Status::BAD_STATEID.into());
         }
         check_access(&found, span)?;
@@ -830,7 +831,7 @@ impl State {
                     client,
                     owner,
                     file,
-                    What::Lock { open: found.number },
+                    StateKind::Lock { open: found.number },
                 );
                 if let Some(held) = self.held.get_mut(&number) {
                     held.sequence = 0;
@@ -852,7 +853,7 @@ impl State {
     ) -> Result<StateId, NoLock> {
         let found = self.find(client, lock)?;
         let held = &self.held[&found.number];
-        if !matches!(held.what, What::Lock { .. }) || found.file != file {
+        if !matches!(held.what, StateKind::Lock { .. }) || found.file != file {
             return Err(Status::BAD_STATEID.into());
         }
         check_access(&found, span)?;
@@ -887,12 +888,12 @@ impl State {
 
     pub(super) fn take_range(&mut self, number: u64, file: Handle, span: Span) -> StateId {
         if let Some(client) = self.held.get(&number).map(|held| held.client) {
-            self.has_taken(client, Had::LOCKS);
+            self.record_state(client, ReclaimableState::LOCKS);
         }
         if let Some(found) = self.files.get_mut(&file) {
             cut(&mut found.ranges, number, span);
             join(&mut found.ranges, number, span);
-            self.locking.frees(file);
+            self.locking.range_released(file);
         }
         self.changed(number)
     }
@@ -900,7 +901,7 @@ impl State {
     pub(super) fn free_range(&mut self, number: u64, file: Handle, span: Span) {
         if let Some(found) = self.files.get_mut(&file) {
             cut(&mut found.ranges, number, span);
-            self.locking.frees(file);
+            self.locking.range_released(file);
         }
     }
 
@@ -921,7 +922,7 @@ impl State {
     ) -> Result<StateId, Status> {
         let number = self.number_of(client, lock)?;
         let held = &self.held[&number];
-        if !matches!(held.what, What::Lock { .. }) || held.file != file {
+        if !matches!(held.what, StateKind::Lock { .. }) || held.file != file {
             return Err(Status::BAD_STATEID);
         }
         self.check_split(number, file, span)?;

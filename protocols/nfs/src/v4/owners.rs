@@ -7,14 +7,14 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use kerberos::{NoAnswer, number_of_group, number_of_user};
+use kerberos::{LookupFailed, number_of_group, number_of_user};
 use serving::Refusals;
 
 use super::numbers::Status;
 
 /// Concurrent look-ups of all clients. Each occupies a worker, and commits of all clients need
 /// some.
-const LOOK_UPS_MAX: usize = 4;
+const LOOKUPS_MAX: usize = 4;
 /// Cached names, including unknown ones.
 const KNOWN_MAX: usize = 1024;
 /// A new user is recognized after this time at the latest.
@@ -28,7 +28,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    fn look_up(self, name: &str) -> Result<Option<u32>, NoAnswer> {
+    fn look_up(self, name: &str) -> Result<Option<u32>, LookupFailed> {
         match self {
             Self::User => number_of_user(name),
             Self::Group => number_of_group(name),
@@ -66,7 +66,7 @@ impl Owners {
         &self,
         text: &[u8],
         kind: Kind,
-        look_up: impl FnOnce(&str) -> Result<Option<u32>, NoAnswer>,
+        look_up: impl FnOnce(&str) -> Result<Option<u32>, LookupFailed>,
     ) -> Result<u32, Status> {
         let text = std::str::from_utf8(text).map_err(|_| Status::INVAL)?;
         if text.is_empty() {
@@ -92,7 +92,7 @@ impl Owners {
                     return number.ok_or(Status::BADOWNER);
                 }
             }
-            if state.under_way >= LOOK_UPS_MAX {
+            if state.under_way >= LOOKUPS_MAX {
                 return Err(Status::DELAY);
             }
             state.under_way += 1;
@@ -107,8 +107,8 @@ impl Owners {
             }
             Err(no_answer) => {
                 drop(state);
-                self.tell(kind, &no_answer);
-                Err(match no_answer.is_for_good() {
+                self.log_failure(kind, &no_answer);
+                Err(match no_answer.is_permanent() {
                     true => Status::BADOWNER,
                     false => Status::DELAY,
                 })
@@ -116,7 +116,7 @@ impl Owners {
         }
     }
 
-    fn tell(&self, kind: Kind, no_answer: &NoAnswer) {
+    fn log_failure(&self, kind: Kind, no_answer: &LookupFailed) {
         if let Some(untold) = self.unanswered.take(&kind, Instant::now()) {
             tracing::warn!(%no_answer, untold, "an NFS client sent an owner name that this host cannot look up");
         }
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_machine_is_asked_once_for_a_name() {
+    fn name_is_looked_up_once() {
         let owners = Owners::default();
         let mut asked = 0;
         for _ in 0..3 {
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn few_look_ups_are_under_way_at_a_time() {
+    fn concurrent_name_lookups_are_bounded() {
         fn nested(owners: &Owners, left: usize) -> Result<u32, Status> {
             let text = format!("user-{left}@x");
             owners.number_by(text.as_bytes(), Kind::User, |_| match left {
@@ -181,16 +181,16 @@ mod tests {
             })
         }
         let owners = Owners::default();
-        assert_eq!(nested(&owners, LOOK_UPS_MAX - 1), Ok(7));
+        assert_eq!(nested(&owners, LOOKUPS_MAX - 1), Ok(7));
         let owners = Owners::default();
         // The innermost one must retry.
-        assert_eq!(nested(&owners, LOOK_UPS_MAX), Err(Status::BADOWNER));
-        assert_eq!(owners.state().known.len(), LOOK_UPS_MAX);
+        assert_eq!(nested(&owners, LOOKUPS_MAX), Err(Status::BADOWNER));
+        assert_eq!(owners.state().known.len(), LOOKUPS_MAX);
         assert_eq!(owners.state().under_way, 0);
     }
 
     #[test]
-    fn names_that_are_kept_are_bounded() {
+    fn cached_names_are_bounded() {
         let owners = Owners::default();
         for number in 0..2 * KNOWN_MAX {
             let text = format!("user-{number}@x");

@@ -105,10 +105,11 @@ impl Call<'_> {
             return Err(Status::INVAL);
         }
         let back = back.agreed()?;
-        let (asker, connection) = (self.asker(), self.caller.connection);
+        let (requester, connection) = (self.requester(), self.caller.connection);
         let now_ms = self.caller.now_ms;
         let mut state = self.service.state();
-        let created = state.create_session(client, sequence, asker, fore, connection, now_ms)?;
+        let created =
+            state.create_session(client, sequence, requester, fore, connection, now_ms)?;
         out.fixed(&created.session);
         out.u32(created.sequence);
         // Neither persistent nor with callbacks: the server never calls back.
@@ -150,8 +151,8 @@ impl Call<'_> {
 
     pub(super) fn destroy_client(&mut self, reader: &mut Reader<'_>) -> Result<(), Status> {
         let client = reader.u64()?;
-        let asker = self.asker();
-        self.service.state().destroy_client(client, asker)
+        let requester = self.requester();
+        self.service.state().destroy_client(client, requester)
     }
 
     pub(super) fn reclaim_complete(&mut self, reader: &mut Reader<'_>) -> Result<(), Status> {
@@ -193,7 +194,7 @@ impl Call<'_> {
 
     pub(super) fn free_stateid(&mut self, reader: &mut Reader<'_>) -> Result<(), Status> {
         let id = self.read_stateid(reader)?;
-        self.check_maker(&id)?;
+        self.check_creator(&id)?;
         self.service.state().free(self.client, &id)
     }
 }

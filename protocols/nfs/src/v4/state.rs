@@ -9,13 +9,13 @@ use std::sync::Arc;
 use file_system::{FileSystem, Handle, Receipt};
 
 use super::grace::{
-    ClientKey, Clients, Grace, Had, Holders, New, Recovery, Remembered, key_of, key_of_host,
-    key_of_principal, key_without_sessions,
+    ClientKey, Clients, Grace, Holders, New, PersistentState, ReclaimableState, Recovery, key_of,
+    key_of_host, key_of_principal, key_without_sessions,
 };
 use super::hosts::{Host, Locking};
 use super::numbers::Status;
 use super::opens::{FileState, Held};
-use super::turns::Turns;
+use super::seqids::OwnerSeqids;
 use crate::rpc::Credential;
 
 /// Stored client IDs, confirmed or not.
@@ -61,7 +61,7 @@ pub type SessionId = [u8; 16];
 
 /// The sender of a call that creates, changes or destroys a client ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asker {
+pub struct Requester {
     /// A number that is equal for equal principals.
     pub principal: u64,
     /// The client's address.
@@ -153,7 +153,7 @@ pub(super) struct WithoutSessions {
     /// The verifier of a changed callback address that is not confirmed yet.
     pub(super) update: Option<u64>,
     /// Its open and lock owners.
-    pub(super) turns: Turns,
+    pub(super) seqids: OwnerSeqids,
 }
 
 pub(super) struct Client {
@@ -179,7 +179,7 @@ pub(super) struct Client {
     /// Number of stateids allocated for it.
     numbers: u32,
     /// Its state that other clients must wait for after a restart.
-    pub(super) had: Had,
+    pub(super) had: ReclaimableState,
 }
 
 impl Client {
@@ -197,7 +197,7 @@ impl Client {
     }
 
     /// Whether the client sends `RECLAIM_COMPLETE`.
-    pub(super) fn says_when_done(&self) -> bool {
+    pub(super) fn sends_reclaim_complete(&self) -> bool {
         self.manner() == Manner::Sessions
     }
 
@@ -224,18 +224,18 @@ impl Client {
     /// use the same principal. AUTH_SYS proves no user, so the host's address counts; to other
     /// hosts the client does not exist. A client with a new address introduces itself again with
     /// its verifier, which other hosts do not have.
-    fn check_introduced_by(&self, asker: Asker, refusal: Status) -> Result<(), Status> {
+    fn check_introduced_by(&self, requester: Requester, refusal: Status) -> Result<(), Status> {
         if self.kerberos.is_some() {
-            return self.check_principal(asker.principal, refusal);
+            return self.check_principal(requester.principal, refusal);
         }
-        match self.addresses.contains(&asker.address) {
+        match self.addresses.contains(&requester.address) {
             true => Ok(()),
             false => Err(Status::STALE_CLIENTID),
         }
     }
 
     /// Adds an address that the client introduced itself from.
-    fn came_from(&mut self, address: IpAddr) {
+    fn add_address(&mut self, address: IpAddr) {
         self.addresses.retain(|known| *known != address);
         if self.addresses.len() >= ADDRESSES_PER_CLIENT_MAX {
             self.addresses.remove(0);
@@ -344,7 +344,7 @@ pub struct State {
 impl State {
     /// Creates a server without clients. `start` differs at each start. For `grace_ms` the
     /// `earlier` holders may reclaim their state.
-    pub fn new(start: u32, lease_ms: u64, grace_ms: u64, earlier: Remembered) -> Self {
+    pub fn new(start: u32, lease_ms: u64, grace_ms: u64, earlier: PersistentState) -> Self {
         Self {
             start,
             lease_ms,
@@ -404,29 +404,35 @@ impl State {
         let client = self.clients.get(&client);
         let key = client.map(Client::key);
         if client.is_some_and(|client| client.without_sessions.is_some()) {
-            key.into_iter().for_each(|key| self.grace.seems_done(key));
+            key.into_iter()
+                .for_each(|key| self.grace.record_new_request(key));
         }
         self.grace.settle(now_ms);
         if self.grace.forbids(new, now_ms) {
             return Err(Status::GRACE);
         }
-        self.grace.gives(new, key, now_ms);
+        self.grace.record_new(new, key, now_ms);
         Ok(())
     }
 
     /// Whether a client may reclaim such state. If so, the reclaim is recorded.
-    pub fn check_reclaim(&mut self, client: u64, what: Had, now_ms: u64) -> Result<(), Status> {
+    pub fn check_reclaim(
+        &mut self,
+        client: u64,
+        what: ReclaimableState,
+        now_ms: u64,
+    ) -> Result<(), Status> {
         let found = self.clients.get(&client).ok_or(Status::STALE_CLIENTID)?;
         let (key, is_host) = (found.key(), found.host.is_some());
-        let is_done = found.has_reclaimed && found.says_when_done();
-        if is_done || !self.grace.may_take_back(key, what, now_ms) {
+        let is_done = found.has_reclaimed && found.sends_reclaim_complete();
+        if is_done || !self.grace.may_reclaim(key, what, now_ms) {
             return Err(Status::NO_GRACE);
         }
         self.check_count(found)?;
         if is_host {
-            self.grace.heard_of(key, now_ms);
+            self.grace.record_progress(key, now_ms);
         }
-        self.grace.takes_back(now_ms);
+        self.grace.record_reclaim(now_ms);
         Ok(())
     }
 
@@ -458,7 +464,9 @@ impl State {
     /// The clients of [`holders`](Self::holders) that are known to this server.
     pub(super) fn holding(&self, now_ms: u64) -> impl Iterator<Item = &Client> {
         let is_gone = move |id: u64, client: &Client| {
-            !client.says_when_done() && client.held.is_empty() && self.is_expired(id, now_ms)
+            !client.sends_reclaim_complete()
+                && client.held.is_empty()
+                && self.is_expired(id, now_ms)
         };
         let clients = self.clients.iter();
         let holding =
@@ -474,7 +482,7 @@ impl State {
     /// The remaining grace period.
     pub(super) fn recovery(&mut self, now_ms: u64) -> Option<Recovery> {
         self.grace.settle(now_ms);
-        self.grace.waits(now_ms)
+        self.grace.remaining_period(now_ms)
     }
 
     /// Whether new state could conflict with state that clients may still reclaim.
@@ -490,8 +498,8 @@ impl State {
     }
 
     /// Records that the host has been notified of the server's start.
-    pub(super) fn was_told(&mut self, host: IpAddr, now_ms: u64) {
-        self.grace.heard_of(key_of_host(host), now_ms);
+    pub(super) fn record_notified(&mut self, host: IpAddr, now_ms: u64) {
+        self.grace.record_progress(key_of_host(host), now_ms);
     }
 
     /// Records that the set of holders has changed.
@@ -500,11 +508,11 @@ impl State {
     }
 
     /// Records that a client has such state.
-    pub(super) fn has_taken(&mut self, client: u64, what: Had) {
+    pub(super) fn record_state(&mut self, client: u64, what: ReclaimableState) {
         let Some(found) = self.clients.get_mut(&client) else {
             return;
         };
-        let is_first = !found.says_when_done() && !found.has_reclaimed;
+        let is_first = !found.sends_reclaim_complete() && !found.has_reclaimed;
         if is_first || !found.had.has(what) {
             found.has_reclaimed |= is_first;
             found.had = found.had.and(what);
@@ -575,7 +583,7 @@ impl State {
     /// Handles a client that introduces itself again.
     fn known_again(&mut self, id: u64, address: IpAddr) -> (u64, u32, bool) {
         if let Some(client) = self.clients.get_mut(&id) {
-            client.came_from(address);
+            client.add_address(address);
         }
         (id, self.next_creation(id), true)
     }
@@ -618,7 +626,7 @@ impl State {
             has_reclaimed: false,
             held: HashSet::new(),
             numbers: 0,
-            had: Had::default(),
+            had: ReclaimableState::default(),
         };
         self.load(who.network).clients += 1;
         self.owners.entry(client.name()).or_default().push(id);
@@ -706,7 +714,7 @@ impl State {
         load.clients -= 1;
         load.sessions -= client.sessions.len();
         if let Some(without_sessions) = &client.without_sessions {
-            load.idle_owners -= without_sessions.turns.idle_owners();
+            load.idle_owners -= without_sessions.seqids.idle_owners();
         }
         if load.clients == 0 {
             self.loads.remove(&client.network);
@@ -742,7 +750,7 @@ impl State {
         &mut self,
         id: u64,
         sequence: u32,
-        asker: Asker,
+        requester: Requester,
         fore: Channel,
         connection: u64,
         now_ms: u64,
@@ -752,7 +760,7 @@ impl State {
             self.forget_client(id);
             return Err(Status::STALE_CLIENTID);
         }
-        client.check_introduced_by(asker, Status::CLID_INUSE)?;
+        client.check_introduced_by(requester, Status::CLID_INUSE)?;
         let (last, answer) = client.creation;
         if let (true, Some(answer)) = (last == sequence, answer) {
             return Ok(answer);
@@ -760,7 +768,7 @@ impl State {
         if sequence != last.wrapping_add(1) {
             return Err(Status::SEQ_MISORDERED);
         }
-        if !client.is_confirmed && client.principal != asker.principal {
+        if !client.is_confirmed && client.principal != requester.principal {
             return Err(Status::CLID_INUSE);
         }
         let answer = self.new_session(id, sequence, fore, connection, now_ms)?;
@@ -862,9 +870,9 @@ impl State {
     }
 
     /// `DESTROY_CLIENTID`.
-    pub fn destroy_client(&mut self, id: u64, asker: Asker) -> Result<(), Status> {
+    pub fn destroy_client(&mut self, id: u64, requester: Requester) -> Result<(), Status> {
         let client = self.with_sessions(id)?;
-        client.check_introduced_by(asker, Status::WRONG_CRED)?;
+        client.check_introduced_by(requester, Status::WRONG_CRED)?;
         if !client.sessions.is_empty() || !client.held.is_empty() {
             return Err(Status::CLIENTID_BUSY);
         }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use file_system::FileSystem;
 use file_system::memory::MemoryFileSystem;
 
-use super::{Caller, ClientRecord, Holders, NoRecord, Presentation, Remembered, Service};
+use super::{Caller, ClientRecord, Holders, NoRecord, PersistentState, Presentation, Service};
 use crate::exports::{Exports, Shared, Source};
 use crate::handles::{HANDLE_BYTES, HandleKey};
 use crate::rpc::Credential;
@@ -15,8 +15,8 @@ use crate::xdr::{Reader, Writer};
 mod appending;
 mod children;
 mod counted;
+mod creators;
 mod exclusive;
-mod makers;
 mod promises;
 mod refusals;
 mod restarts;
@@ -163,13 +163,13 @@ impl Client {
     }
 
     fn connect_with(service: &Arc<Service>, name: &[u8], now_ms: u64, cached_bytes: u32) -> Self {
-        let mut connected = Self::come_back(service, name, now_ms, cached_bytes);
+        let mut connected = Self::reconnect(service, name, now_ms, cached_bytes);
         assert_eq!(connected.status(&[&words(&[58, 0])]), 0, "RECLAIM_COMPLETE");
         connected
     }
 
     /// A client that may reclaim its state.
-    fn come_back(service: &Arc<Service>, name: &[u8], now_ms: u64, cached_bytes: u32) -> Self {
+    fn reconnect(service: &Arc<Service>, name: &[u8], now_ms: u64, cached_bytes: u32) -> Self {
         let answer = send(service, 0, now_ms, &compound(&[&exchange_id(name, 1)]));
         assert_eq!(answer[..20], words(&[0, 0, 1, 42, 0]), "EXCHANGE_ID");
         let client = Reader::new(&answer[20..]).u64().expect("a client id");
@@ -218,7 +218,7 @@ impl Client {
         let Some(name) = self.principal else {
             return send(&self.service, self.uid, self.now_ms, &compound);
         };
-        let credential = makers::kerberos(name, self.uid);
+        let credential = creators::kerberos(name, self.uid);
         send_by(&self.service, &credential, self.now_ms, &compound)
     }
 
@@ -300,7 +300,7 @@ impl Client {
 }
 
 #[test]
-fn a_root_has_the_type_of_a_directory() {
+fn export_root_has_directory_type() {
     let mut client = Client::connect(&service(), b"one", 0);
     // PUTROOTFH, GETATTR of the type.
     let answer = client.ask(&[&words(&[24]), &words(&[9, 1, 2])]);
@@ -310,7 +310,7 @@ fn a_root_has_the_type_of_a_directory() {
 
 /// A retransmitted call creates a directory once, and the second reply equals the first.
 #[test]
-fn a_repeated_call_is_answered_like_the_first_time() {
+fn repeated_compound_gets_the_cached_reply() {
     let mut client = Client::connect(&service(), b"one", 0);
     let mut create = Writer::new();
     create.u32(6);
@@ -341,7 +341,7 @@ fn named(operation: u32, names: &[&[u8]]) -> Vec<u8> {
 /// The reply was lost with the server. The next one has another start, the same files, and no
 /// session of the client.
 #[test]
-fn a_call_that_an_earlier_server_executed_is_answered_by_the_next_one() {
+fn compound_executed_by_an_earlier_server_gets_its_reply() {
     const BADSESSION: u32 = 10052;
     let (home, files) = shared("", 5, EVERYTHING);
     let server = |start| {
@@ -394,7 +394,7 @@ fn a_call_that_an_earlier_server_executed_is_answered_by_the_next_one() {
 /// Each file system stores the last receipt of a slot. The newest of these identifies the
 /// retransmitted call.
 #[test]
-fn a_call_is_known_in_whichever_file_system_it_was_executed() {
+fn executed_call_is_recognized_in_any_file_system() {
     let (one, _) = shared("one", 5, EVERYTHING);
     let (two, _) = shared("two", 6, EVERYTHING);
     let server = |start| {
@@ -415,7 +415,7 @@ fn a_call_is_known_in_whichever_file_system_it_was_executed() {
 
 /// A compound with two changes, one of which was applied by the previous server.
 #[test]
-fn what_an_earlier_server_has_not_executed_needs_a_new_session() {
+fn unexecuted_call_of_an_earlier_server_gets_bad_session() {
     let (home, files) = shared("", 5, EVERYTHING);
     let server = |start| {
         let clients: Clients = (Holders::default(), Arc::new(NoRecord));
@@ -458,7 +458,7 @@ fn a_repeated_sequence_with_another_call_is_refused() {
 }
 
 #[test]
-fn a_silent_client_keeps_its_file_until_another_one_wants_it() {
+fn expired_client_keeps_its_open_until_a_conflict() {
     let service = service();
     let mut one = Client::connect(&service, b"one", 0);
     let mut two = Client::connect(&service, b"two", 0);
@@ -482,7 +482,7 @@ fn a_silent_client_keeps_its_file_until_another_one_wants_it() {
 }
 
 #[test]
-fn locks_of_two_owners_exclude_each_other_where_they_overlap() {
+fn overlapping_locks_of_two_owners_conflict() {
     let mut client = Client::connect(&service(), b"one", 0);
     let open = client.open(b"file", 3, 0).expect("it is free");
     assert_eq!(client.lock(b"file", &open, b"a", 0, 10), 0);
@@ -493,7 +493,7 @@ fn locks_of_two_owners_exclude_each_other_where_they_overlap() {
 }
 
 #[test]
-fn a_flood_of_locks_ends_at_its_limit() {
+fn locks_per_file_are_limited() {
     let mut client = Client::connect(&service(), b"one", 0);
     let open = client.open(b"file", 3, 0).expect("it is free");
     let refused = (0..9000).position(|index| client.lock(b"file", &open, b"a", index * 2, 1) != 0);
@@ -501,7 +501,7 @@ fn a_flood_of_locks_ends_at_its_limit() {
 }
 
 #[test]
-fn operations_outside_a_session_and_endless_compounds_are_refused() {
+fn operations_without_session_and_long_compounds_are_refused() {
     let service = service();
     let status = |bytes: &[u8]| {
         Reader::new(&send(&service, 0, 0, bytes))
@@ -520,7 +520,7 @@ fn operations_outside_a_session_and_endless_compounds_are_refused() {
 
 /// Each truncation of a conversation is an error without further effects.
 #[test]
-fn every_cut_of_a_compound_is_answered() {
+fn truncated_compounds_get_replies() {
     let service = service();
     let whole = compound(&[&exchange_id(b"cut", 1)]);
     for length in 12..whole.len() {
@@ -543,7 +543,7 @@ fn a_file_of_another_user_is_not_opened() {
 /// A session with cached replies of 150 bytes refuses a change with a longer reply, before the
 /// change is applied.
 #[test]
-fn a_change_that_cannot_be_answered_is_not_made() {
+fn change_without_reply_space_is_not_executed() {
     let service = service();
     let mut small = Client::connect_with(&service, b"small", 0, 150);
     let mut create = Writer::new();
@@ -612,7 +612,7 @@ fn make_link(name: &[u8], target: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_no_file_is_told_as_what_it_is_when_it_is_read_or_written_also_to_who_may_not() {
+fn io_on_a_non_file_returns_its_type_before_access() {
     const ISDIR: u32 = 21;
     const SYMLINK: u32 = 10_029;
     let mut client = Client::connect(&service(), b"one", 0);
@@ -631,7 +631,7 @@ fn what_is_no_file_is_told_as_what_it_is_when_it_is_read_or_written_also_to_who_
 }
 
 #[test]
-fn file_systems_are_reached_by_their_names_with_their_own_rights() {
+fn nested_exports_apply_their_own_access_rules() {
     let (home, home_files) = shared("tank/home", 5, EVERYTHING);
     let (docs, docs_files) = shared("tank/docs", 6, "ro=127.0.0.1");
     let (other, _) = shared("tank/other", 7, "rw=192.0.2.1");
@@ -659,7 +659,7 @@ fn file_systems_are_reached_by_their_names_with_their_own_rights() {
 }
 
 #[test]
-fn root_is_squashed_unless_it_is_said_otherwise() {
+fn root_is_squashed_by_default() {
     let (home, files) = shared("", 5, "rw=127.0.0.1");
     let service = service_of(vec![home]);
     let mut client = Client::connect(&service, b"one", 0);
@@ -674,7 +674,7 @@ fn root_is_squashed_unless_it_is_said_otherwise() {
 }
 
 #[test]
-fn a_person_sees_what_a_client_has_and_takes_it_away() {
+fn usage_lists_client_state_and_expire_removes_it() {
     let (home, files) = shared("", 5, EVERYTHING);
     let service = service_of(vec![home]);
     let mut client = Client::connect(&service, b"one", 0);
@@ -709,27 +709,27 @@ fn a_person_sees_what_a_client_has_and_takes_it_away() {
 
 /// A removed file occupies space while a client has it open.
 #[test]
-fn silent_clients_lose_what_they_have_when_there_is_no_space() {
+fn full_server_expires_silent_clients() {
     let (home, _files) = shared("", 5, EVERYTHING);
     let service = service_of(vec![home]);
     let mut client = Client::connect(&service, b"one", 0);
     client.open(b"file", 2, 1).expect("it is free");
     let mut asked = 0;
-    assert!(!service.takes_space_from_silent(1, || asked += 1));
+    assert!(!service.release_space_of_expired(1, || asked += 1));
     let late = 10_000_000;
-    assert!(service.takes_space_from_silent(late, || asked += 1));
+    assert!(service.release_space_of_expired(late, || asked += 1));
     assert_eq!(asked, 1, "the lent data is returned");
     assert!(
-        service.takes_space_from_silent(late + 1000, || asked += 1),
+        service.release_space_of_expired(late + 1000, || asked += 1),
         "it takes time"
     );
-    assert!(!service.takes_space_from_silent(late + 60_000, || asked += 1));
+    assert!(!service.release_space_of_expired(late + 60_000, || asked += 1));
     let mut other = Client::connect(&service, b"two", 0);
     other.open(b"file", 1, 0).expect("nobody has it");
 }
 
 #[test]
-fn what_is_shared_no_more_is_closed() {
+fn unshared_file_system_is_closed() {
     let (home, files) = shared("", 5, EVERYTHING);
     let service = service_of(vec![home.clone()]);
     let mut client = Client::connect(&service, b"one", 0);
@@ -777,7 +777,7 @@ fn only_list(entries: &[ListEntry<'_>]) -> Vec<u8> {
 }
 
 #[test]
-fn an_access_control_list_is_set_and_told_and_decides_about_the_mode() {
+fn acl_is_set_and_returned_and_determines_the_mode() {
     const INVAL: u32 = 22;
     const ATTRNOTSUPP: u32 = 10_032;
     const BADOWNER: u32 = 10_039;
@@ -834,7 +834,7 @@ fn set_owner(owner: &[u8], group: &[u8]) -> Vec<u8> {
 /// Linux sends owner names with Kerberos. A user could not change a file to another group of his
 /// otherwise.
 #[test]
-fn an_owner_may_be_named_as_this_machine_knows_it() {
+fn owner_may_be_a_local_user_name() {
     const BADOWNER: u32 = 10_039;
     let mut client = Client::connect(&service(), b"one", 0);
     client.open(b"file", 3, 0).expect("a new file");
@@ -865,7 +865,7 @@ fn an_owner_may_be_named_as_this_machine_knows_it() {
 
 /// To a client a snapshot is another file system, and its files can only be opened for reading.
 #[test]
-fn a_snapshot_is_a_file_system_of_its_own() {
+fn snapshot_is_a_separate_file_system() {
     const ROFS: u32 = 30;
     let (files, _) = crate::snapshots::tests::world();
     let shared = Shared {
@@ -955,9 +955,9 @@ impl MemoryRecord {
 }
 
 impl ClientRecord for MemoryRecord {
-    fn keep(&self, remembered: &Remembered) -> bool {
+    fn keep(&self, persistent_state: &PersistentState) -> bool {
         let mut kept = self.kept.lock().expect("no panic");
-        *kept = (remembered.holders.clone(), kept.1 + 1);
+        *kept = (persistent_state.holders.clone(), kept.1 + 1);
         !self.fails.load(std::sync::atomic::Ordering::Relaxed)
     }
 }

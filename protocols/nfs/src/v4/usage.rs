@@ -19,7 +19,7 @@ const FILES_MAX: usize = 500;
 const PER_FILE_MAX: usize = 50;
 /// Clients are delayed this long after state of other clients was removed for its space: freeing it
 /// needs a few transaction groups.
-const SPACE_COMES_MS: u64 = 6000;
+const SPACE_RELEASE_MS: u64 = 6000;
 /// Maximum directory entries that the search for paths reads.
 const PATH_NAMES_MAX: u64 = 1 << 20;
 
@@ -172,9 +172,10 @@ impl Service {
     /// shared. Shared counters have an empty name.
     pub fn activity(&self) -> Vec<(Arc<str>, Arc<Activity>)> {
         let exports = self.exports();
-        let book = self.book.lock().expect("no holder panics");
+        let activity_table = self.activity_table.lock().expect("no holder panics");
         let shared = exports.shared().iter();
-        let (rest, own): (Vec<_>, Vec<_>) = shared.partition(|one| book.is_rest(&one.activity));
+        let (rest, own): (Vec<_>, Vec<_>) =
+            shared.partition(|one| activity_table.is_rest(&one.activity));
         let own = own.into_iter().map(|one| (Arc::clone(&one.name), one));
         let rest = rest.first().map(|one| (Arc::from(""), *one));
         own.chain(rest)
@@ -201,13 +202,13 @@ impl Service {
     /// Removes state of clients with an expired lease when space is exhausted, because removed
     /// files that they have open occupy space. Returns whether space may become available soon.
     /// `before` is used as in [`release_after`](Self::release_after).
-    pub(super) fn takes_space_from_silent(&self, now_ms: u64, before: impl FnMut()) -> bool {
-        let is_anybody = self.state().forget_silent(now_ms);
+    pub(super) fn release_space_of_expired(&self, now_ms: u64, before: impl FnMut()) -> bool {
+        let is_anybody = self.state().remove_expired(now_ms);
         if is_anybody {
             self.release_after(before);
             self.grant(now_ms);
             self.space_comes_ms
-                .fetch_max(now_ms + SPACE_COMES_MS, Ordering::Relaxed);
+                .fetch_max(now_ms + SPACE_RELEASE_MS, Ordering::Relaxed);
         }
         now_ms < self.space_comes_ms.load(Ordering::Relaxed)
     }

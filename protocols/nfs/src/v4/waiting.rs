@@ -16,11 +16,11 @@ const LONG_READ_BYTES: u32 = 64 << 10;
 
 /// Returns the payload of the reply if the compound is slow, according to its first operations;
 /// `None` if it is fast.
-pub fn takes_long(arguments: &[u8]) -> Option<u32> {
-    looks_like_waiting(&mut Reader::new(arguments)).unwrap_or(None)
+pub fn slow_payload(arguments: &[u8]) -> Option<u32> {
+    slow_payload_of(&mut Reader::new(arguments)).unwrap_or(None)
 }
 
-fn looks_like_waiting(reader: &mut Reader<'_>) -> Result<Option<u32>, Malformed> {
+fn slow_payload_of(reader: &mut Reader<'_>) -> Result<Option<u32>, Malformed> {
     const WITHOUT_PAYLOAD: Option<u32> = Some(0);
     const SESSION_AND_SLOT_BYTES: usize = 32;
     const STATEID_BYTES: usize = 16;
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_makes_its_changes_where_its_handles_are() {
+    fn changes_of_a_call_are_located_by_its_handles() {
         let change = |writer: &mut Writer| {
             put(writer, 7);
             [op::GETATTR, 2, 0, 1, op::ACCESS, 63, op::CREATE]
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_or_no_handle_may_lead_anywhere_and_most_calls_change_nothing() {
+    fn lookups_may_change_any_export_and_most_calls_none() {
         let look_up = |last: u32| {
             move |writer: &mut Writer| {
                 put(writer, 7);

@@ -6,8 +6,8 @@ use file_system::Receipt;
 use super::compound::{Call, Service};
 use super::numbers::{Status, op};
 use super::opens::StateId;
+use super::seqids::{Owner, Purpose, Replied, Request, SeqidOutcome};
 use super::state::{Introduction, Manner, State, WithoutSessions};
-use super::turns::{Answered, Owner, Purpose, Request, Turn};
 use crate::xdr::{Reader, Writer};
 
 /// Maximum bytes of a peer's names.
@@ -16,7 +16,7 @@ const OPAQUE_BYTES_MAX: usize = 1024;
 const ADDRESS_BYTES_MAX: usize = 256;
 
 /// How a request identifies its owner.
-pub(super) enum Whose<'a> {
+pub(super) enum OwnerSource<'a> {
     /// The client ID and the open owner.
     Opener(u64, &'a [u8]),
     /// A stateid of the owner.
@@ -24,7 +24,7 @@ pub(super) enum Whose<'a> {
 }
 
 /// A request that consumes a seqid of an owner.
-pub(super) struct Taken {
+pub(super) struct ConsumedSeqid {
     owner: Owner,
     request: Request,
 }
@@ -169,7 +169,7 @@ impl Call<'_> {
     /// Sessions have their own mechanism.
     pub(super) fn is_repeated(
         &mut self,
-        whose: &Whose<'_>,
+        whose: &OwnerSource<'_>,
         (sequence, purpose): (u32, Purpose),
         out: &mut Writer,
     ) -> Result<bool, Status> {
@@ -184,21 +184,21 @@ impl Call<'_> {
         };
         let mut state = self.service.state();
         let (client, owner) = match whose {
-            Whose::Opener(client, name) => {
+            OwnerSource::Opener(client, name) => {
                 state.check_client(*client, now_ms)?;
                 (*client, Owner::Open(name.to_vec()))
             }
-            Whose::State(id) => state.owner_of(id, now_ms)?,
+            OwnerSource::State(id) => state.owner_of(id, now_ms)?,
         };
         self.client = client;
-        let turn = state.begin_turn(client, &owner, &request)?;
+        let turn = state.begin_seqid(client, &owner, &request)?;
         drop(state);
         match turn {
-            Turn::New => {
-                self.taken = Some(Taken { owner, request });
+            SeqidOutcome::New => {
+                self.taken = Some(ConsumedSeqid { owner, request });
                 Ok(false)
             }
-            Turn::Repeated(answered) => {
+            SeqidOutcome::Repeated(answered) => {
                 out.append(&answered.body);
                 if let Some(file) = answered.file {
                     let place = self.exports.place(file).ok_or(Status::STALE)?;
@@ -213,7 +213,7 @@ impl Call<'_> {
     }
 
     /// Completes an operation, and its turn if it has one.
-    pub(super) fn end_turn(
+    pub(super) fn end_seqid(
         &mut self,
         operation: u32,
         status: Status,
@@ -226,13 +226,13 @@ impl Call<'_> {
         let opened = self
             .current
             .filter(|_| operation == op::OPEN && status == Status::OK);
-        let answered = Answered {
+        let answered = Replied {
             status,
             body: out.own()[body..].to_vec(),
             file: opened.map(|place| self.exports.handle(place)),
         };
         let mut state = self.service.state();
-        state.end_turn(self.client, &taken.owner, &taken.request, answered);
+        state.end_seqid(self.client, &taken.owner, &taken.request, answered);
     }
 
     pub(super) fn set_client(
@@ -289,8 +289,8 @@ impl Call<'_> {
         let id = self.read_raw_stateid(reader)?;
         let sequence = reader.u32()?;
         let file = self.file(self.node()?);
-        self.check_maker(&id)?;
-        if self.is_repeated(&Whose::State(&id), (sequence, Purpose::Confirms), out)? {
+        self.check_creator(&id)?;
+        if self.is_repeated(&OwnerSource::State(&id), (sequence, Purpose::Confirms), out)? {
             return Ok(());
         }
         let id = self.service.state().confirm_open(self.client, &id, file)?;

@@ -24,7 +24,7 @@ pub const SERVER: &[u8] = b"nfs@localhost";
 
 /// The content of a reply.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum ReplyContent {
     /// The results.
     Results(Vec<u8>),
     /// `accept_stat`.
@@ -33,7 +33,7 @@ pub enum Told {
     Denied(u32),
 }
 
-impl Told {
+impl ReplyContent {
     pub fn results(self) -> Vec<u8> {
         match self {
             Self::Results(results) => results,
@@ -96,7 +96,12 @@ impl Client {
     }
 
     /// Establishes a context, or returns the status of the server's library.
-    pub fn begin(&mut self, user: &Cred, acceptor: &[u8], service: u32) -> Result<(), Told> {
+    pub fn begin(
+        &mut self,
+        user: &Cred,
+        acceptor: &[u8],
+        service: u32,
+    ) -> Result<(), ReplyContent> {
         let acceptor = Name::new(acceptor, Some(GSS_NT_HOSTBASED_SERVICE)).expect("a name");
         let flags = CtxFlags::GSS_C_MUTUAL_FLAG;
         let mut context = ClientCtx::new(Some(user.clone()), acceptor, flags, Some(GSS_MECH_KRB5));
@@ -111,7 +116,7 @@ impl Client {
         self.send(&record);
         let answer = self.receive();
         let (told, verifier) = read(&answer);
-        let Told::Results(results) = told else {
+        let ReplyContent::Results(results) = told else {
             return Err(told);
         };
         let mut reader = Reader::new(&results);
@@ -120,7 +125,7 @@ impl Client {
         let window = reader.array::<4>().expect("a window");
         if major != 0 {
             assert!(handle.is_empty());
-            return Err(Told::Failed(major));
+            return Err(ReplyContent::Failed(major));
         }
         let token = reader.opaque(65_536).expect("a token");
         assert!(
@@ -254,7 +259,7 @@ impl Client {
     }
 
     /// Receives and unwraps the reply to the last call.
-    pub fn answer(&mut self) -> Told {
+    pub fn answer(&mut self) -> ReplyContent {
         let answer = self.receive();
         let transaction = Reader::new(&answer).u32().expect("a transaction");
         assert_eq!(transaction, self.transaction);
@@ -262,7 +267,7 @@ impl Client {
         let Caller::Secured(secured) = &mut self.caller else {
             return told;
         };
-        if matches!(told, Told::Denied(_)) {
+        if matches!(told, ReplyContent::Denied(_)) {
             return told;
         }
         let number = secured.sequence.to_be_bytes();
@@ -271,7 +276,7 @@ impl Client {
             .context
             .verify_mic(&number, &checksum)
             .expect("the server's");
-        let Told::Results(results) = told else {
+        let ReplyContent::Results(results) = told else {
             return told;
         };
         let mut reader = Reader::new(&results);
@@ -293,16 +298,16 @@ impl Client {
                     .expect("the server's")
                     .to_vec()
             }
-            _ => return Told::Results(results),
+            _ => return ReplyContent::Results(results),
         };
         assert_eq!(body[..4], number);
         // The server accounts for this overhead, so that replies have the agreed size.
         let around = answer.len() - (body.len() - 4);
         assert!(around <= if secured.service == 2 { 120 } else { 164 });
-        Told::Results(body[4..].to_vec())
+        ReplyContent::Results(body[4..].to_vec())
     }
 
-    pub fn call(&mut self, what: (u32, u32, u32), arguments: &[u8]) -> Told {
+    pub fn call(&mut self, what: (u32, u32, u32), arguments: &[u8]) -> ReplyContent {
         let record = self.record(what, arguments);
         self.send(&record);
         self.answer()
@@ -310,19 +315,19 @@ impl Client {
 }
 
 /// Returns the content of a reply, and the checksum of its verifier if it has one.
-fn read(answer: &[u8]) -> (Told, Option<Vec<u8>>) {
+fn read(answer: &[u8]) -> (ReplyContent, Option<Vec<u8>>) {
     let mut reader = Reader::new(answer);
     let mut word = || reader.u32().expect("a word");
     let (_transaction, _reply, is_denied) = (word(), word(), word());
     if is_denied == 1 {
         assert_eq!(word(), 1, "not of another version");
-        return (Told::Denied(word()), None);
+        return (ReplyContent::Denied(word()), None);
     }
     let flavor = word();
     let verifier = reader.opaque(400).expect("a verifier").to_vec();
     let told = match reader.u32().expect("a word") {
-        0 => Told::Results(reader.rest().to_vec()),
-        status => Told::Failed(status),
+        0 => ReplyContent::Results(reader.rest().to_vec()),
+        status => ReplyContent::Failed(status),
     };
     (told, (flavor == GSS).then_some(verifier))
 }

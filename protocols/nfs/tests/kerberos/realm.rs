@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The directory of the realm, set in the test process of the realm.
-const FOLDER: &str = "REALM_FOLDER";
+const DIRECTORY: &str = "REALM_FOLDER";
 /// Time-out of the start of a center.
 const START: Duration = Duration::from_secs(20);
 /// The one password.
@@ -29,7 +29,7 @@ impl Drop for Center {
 /// Runs a test in a realm of its own. It uses a process with this directory in its environment,
 /// because the library reads the environment at any time.
 pub fn within(test: &str, run: impl FnOnce(&Realm)) {
-    if let Some(folder) = std::env::var_os(FOLDER) {
+    if let Some(folder) = std::env::var_os(DIRECTORY) {
         let folder = folder.into();
         return run(&Realm { folder });
     }
@@ -50,7 +50,7 @@ pub fn within(test: &str, run: impl FnOnce(&Realm)) {
     let itself = std::env::current_exe().expect("a path");
     let mut again = realm.command(itself);
     let again = again.args([test, "--exact", "--nocapture"]);
-    let status = again.env(FOLDER, folder.path()).status();
+    let status = again.env(DIRECTORY, folder.path()).status();
     assert!(
         status.expect("it ran").success(),
         "{test} failed in its realm"

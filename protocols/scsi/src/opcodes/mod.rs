@@ -234,7 +234,7 @@ mod tests {
 
     /// SBC-4, table 33: READ and WRITE (6), (10), (12), (16), WRITE AND VERIFY (10), (12), (16).
     #[test]
-    fn an_operation_code_alone_tells_what_moves_data() {
+    fn data_direction_follows_from_the_opcode() {
         let all = |opcodes: &[u8], op| opcodes.iter().all(|one| by_opcode(*one) == Some(op));
         assert!(all(&[0x08, 0x28, 0xa8, 0x88], Op::Read));
         assert!(all(&[0x0a, 0x2a, 0xaa, 0x8a], Op::Write));
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_protection_field_points_at_its_highest_bit() {
+    fn protection_field_pointer_is_its_highest_bit() {
         let cdb = Cdb::new(&[0x28, 0x20, 0, 0, 0, 0, 0, 0, 1, 0]);
         assert_eq!(
             recognise(&cdb, true).unwrap_err(),
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn any_bytes_get_a_row_or_sense_data() {
+    fn cdb_of_any_bytes_returns_a_row_or_sense() {
         for opcode in 0..=255_u8 {
             for fill in [0, 1, 0x7f, 0x80, 0xff] {
                 let mut bytes = [fill; 16];

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_do_not_fit_the_opcode_are_refused_not_answered() {
+    fn report_options_that_mismatch_the_opcode_are_refused() {
         assert!(ask(1, 0x9e, 0).is_err());
         assert!(ask(2, 0x28, 0).is_err());
         assert!(ask(4, 0x28, 0).is_err());
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn timeouts_follow_each_descriptor_when_asked_for() {
+    fn timeout_descriptors_are_returned_on_request() {
         let plain = ask(0, 0, 0).unwrap();
         let timed = ask(0x80, 0, 0).unwrap();
         assert_eq!(plain.len(), 4 + TABLE.len() * 8);

@@ -153,19 +153,19 @@ impl Target {
             }
         }
         *self.units.write().expect("no holder panics") = Arc::new(table);
-        self.tell_changes(&old, &changes);
+        self.queue_change_attentions(&old, &changes);
         for lun in became_ready {
             self.contents_changed(lun);
         }
         for lun in modes_changed {
-            self.attend_all(lun, Asc::MODE_PARAMETERS_CHANGED);
+            self.queue_attention_for_all(lun, Asc::MODE_PARAMETERS_CHANGED);
         }
         changes.resized = self.check_capacities();
         changes
     }
 
     /// Queues the unit attentions for a changed set of units.
-    fn tell_changes(&self, old: &UnitTable, changes: &Changes) {
+    fn queue_change_attentions(&self, old: &UnitTable, changes: &Changes) {
         let units = self.units();
         for nexus in self.all_nexuses() {
             let name = &nexus.id.initiator;
@@ -183,11 +183,11 @@ impl Target {
                 nexus.forget_unit(unit.config.lun);
             }
             for lun in &changes.replaced {
-                nexus.attend(*lun, Asc::INQUIRY_DATA_HAS_CHANGED);
+                nexus.queue_attention(*lun, Asc::INQUIRY_DATA_HAS_CHANGED);
             }
             if seen(old) != seen(&units) {
                 for unit in units.iter().filter(|unit| sees(unit)) {
-                    nexus.attend(unit.config.lun, Asc::REPORTED_LUNS_DATA_HAS_CHANGED);
+                    nexus.queue_attention(unit.config.lun, Asc::REPORTED_LUNS_DATA_HAS_CHANGED);
                 }
             }
         }
@@ -197,17 +197,17 @@ impl Target {
     pub fn check_capacities(&self) -> Vec<u16> {
         let mut resized = Vec::new();
         for unit in self.units().iter() {
-            if unit.state.told_size.load(Ordering::Acquire) == unit::UNTOLD {
+            if unit.state.reported_size.load(Ordering::Acquire) == unit::UNREPORTED_SIZE {
                 continue;
             }
             let size = unit.geometry().size;
-            if unit.state.told_size.swap(size, Ordering::AcqRel) == size {
+            if unit.state.reported_size.swap(size, Ordering::AcqRel) == size {
                 continue;
             }
             resized.push(unit.config.lun);
             for nexus in self.all_nexuses() {
                 if unit.config.visibility.includes(&nexus.id.initiator) {
-                    nexus.attend(unit.config.lun, Asc::CAPACITY_DATA_HAS_CHANGED);
+                    nexus.queue_attention(unit.config.lun, Asc::CAPACITY_DATA_HAS_CHANGED);
                 }
             }
         }
@@ -217,11 +217,11 @@ impl Target {
     /// Reports that the data of a unit was replaced, like an exchanged medium. Notifies the nexuses
     /// and returns their number.
     pub fn contents_changed(&self, lun: u16) -> usize {
-        self.attend_all(lun, Asc::NOT_READY_TO_READY_CHANGE_MEDIUM_MAY_HAVE_CHANGED)
+        self.queue_attention_for_all(lun, Asc::NOT_READY_TO_READY_CHANGE_MEDIUM_MAY_HAVE_CHANGED)
     }
 
     /// Queues a unit attention for every nexus that sees a unit. Returns their number.
-    fn attend_all(&self, lun: u16, asc: Asc) -> usize {
+    fn queue_attention_for_all(&self, lun: u16, asc: Asc) -> usize {
         let units = self.units();
         let Some(unit) = find(&units, lun) else {
             return 0;
@@ -229,7 +229,7 @@ impl Target {
         let mut told = self.all_nexuses();
         told.retain(|nexus| unit.config.visibility.includes(&nexus.id.initiator));
         for nexus in &told {
-            nexus.attend(lun, asc);
+            nexus.queue_attention(lun, asc);
         }
         told.len()
     }
@@ -240,7 +240,7 @@ impl Target {
         let state = Arc::new(NexusState::new(id.clone(), login));
         for unit in self.units().iter() {
             if unit.config.visibility.includes(&id.initiator) {
-                state.attend(unit.config.lun, Asc::POWER_ON_OR_RESET_OCCURRED);
+                state.queue_attention(unit.config.lun, Asc::POWER_ON_OR_RESET_OCCURRED);
             }
         }
         let before = {
@@ -281,10 +281,10 @@ impl Target {
     }
 
     /// Queues a unit attention for a nexus, if it is logged in.
-    pub(crate) fn attend(&self, nexus: &NexusId, unit: u16, asc: Asc) {
+    pub(crate) fn queue_attention(&self, nexus: &NexusId, unit: u16, asc: Asc) {
         let nexuses = self.nexuses.lock().expect("no holder panics");
         if let Some(state) = nexuses.get(nexus) {
-            state.attend(unit, asc);
+            state.queue_attention(unit, asc);
         }
     }
 

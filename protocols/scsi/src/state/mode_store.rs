@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_no_write_cache() {
+    fn unreadable_saved_mode_disables_the_write_cache() {
         assert_eq!(saved_write_cache(&NoReservationStore, 0), None);
         let on = Kept(r#"{"version":1,"write_cache":true}"#);
         assert_eq!(encode_write_cache(true), on.0.as_bytes());

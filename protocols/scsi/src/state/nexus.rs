@@ -39,7 +39,7 @@ impl NexusState {
     }
 
     /// Queues an attention for a unit, once.
-    pub(crate) fn attend(&self, unit: u16, asc: Asc) {
+    pub(crate) fn queue_attention(&self, unit: u16, asc: Asc) {
         let mut all = self.attentions();
         let queue = all.entry(unit).or_default();
         if !queue.contains(&asc) && queue.len() < ATTENTIONS_MAX {
@@ -125,17 +125,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn attentions_come_once_each_and_in_order() {
+    fn unit_attentions_are_reported_once_and_in_order() {
         let id = NexusId {
             initiator: "iqn.2026-01.org.example:a".parse().unwrap(),
             isid: [0; 6],
             portal_group: 1,
         };
         let nexus = NexusState::new(id, 1);
-        nexus.attend(0, Asc::POWER_ON_OR_RESET_OCCURRED);
-        nexus.attend(0, Asc::CAPACITY_DATA_HAS_CHANGED);
-        nexus.attend(0, Asc::POWER_ON_OR_RESET_OCCURRED);
-        nexus.attend(1, Asc::REPORTED_LUNS_DATA_HAS_CHANGED);
+        nexus.queue_attention(0, Asc::POWER_ON_OR_RESET_OCCURRED);
+        nexus.queue_attention(0, Asc::CAPACITY_DATA_HAS_CHANGED);
+        nexus.queue_attention(0, Asc::POWER_ON_OR_RESET_OCCURRED);
+        nexus.queue_attention(1, Asc::REPORTED_LUNS_DATA_HAS_CHANGED);
         nexus.forget_attention(Asc::REPORTED_LUNS_DATA_HAS_CHANGED);
         assert_eq!(nexus.take_attention(1), None);
         assert_eq!(

@@ -102,7 +102,7 @@ impl Target {
             F::ClearTaskSet => {
                 for other in self.all_nexuses() {
                     if other.login != nexus.state.login {
-                        other.attend(number, Asc::COMMANDS_CLEARED_BY_ANOTHER_INITIATOR);
+                        other.queue_attention(number, Asc::COMMANDS_CLEARED_BY_ANOTHER_INITIATOR);
                     }
                 }
                 TmfOutcome::complete(None, Some(number))
@@ -122,7 +122,7 @@ impl Target {
         unit.state.reset_parameters(&unit.config);
         for nexus in self.all_nexuses() {
             if unit.config.visibility.includes(&nexus.id.initiator) {
-                nexus.attend(unit.config.lun, Asc::POWER_ON_OR_RESET_OCCURRED);
+                nexus.queue_attention(unit.config.lun, Asc::POWER_ON_OR_RESET_OCCURRED);
             }
         }
     }

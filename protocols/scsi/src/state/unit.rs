@@ -87,8 +87,8 @@ pub(crate) struct Unit {
 pub(crate) struct UnitState {
     /// `FLAG_*`: the state that the usual READ or WRITE needs, without a lock.
     flags: AtomicU32,
-    /// The last reported capacity in bytes, or [`UNTOLD`].
-    pub(super) told_size: AtomicU64,
+    /// The last reported capacity in bytes, or [`UNREPORTED_SIZE`].
+    pub(super) reported_size: AtomicU64,
     pub(crate) parameters: Mutex<Parameters>,
     /// The saved WCE, if any. Locked before `parameters`.
     pub(crate) saved_write_cache: Mutex<Option<bool>>,
@@ -102,7 +102,7 @@ pub(crate) struct UnitState {
 
 /// No command has read the capacity yet. A device may have to be searched for, which must not
 /// happen for a thousand units at the start.
-pub(super) const UNTOLD: u64 = u64::MAX;
+pub(super) const UNREPORTED_SIZE: u64 = u64::MAX;
 
 const FLAG_RESERVED: u32 = 1;
 const FLAG_LEGACY_RESERVED: u32 = 2;
@@ -118,7 +118,7 @@ impl UnitState {
         let saved = saved_write_cache(&*config.modes, config.lun);
         let state = Self {
             flags: AtomicU32::new(0),
-            told_size: AtomicU64::new(UNTOLD),
+            reported_size: AtomicU64::new(UNREPORTED_SIZE),
             parameters: Mutex::new(Parameters::initial(saved.unwrap_or(config.write_cache))),
             saved_write_cache: Mutex::new(saved),
             legacy_holder: Mutex::new(None),
@@ -255,11 +255,11 @@ impl Unit {
     /// The current geometry.
     pub(crate) fn geometry(&self) -> Geometry {
         let geometry = self.config.device.geometry();
-        let told = &self.state.told_size;
-        if told.load(Ordering::Acquire) == UNTOLD {
+        let told = &self.state.reported_size;
+        if told.load(Ordering::Acquire) == UNREPORTED_SIZE {
             // A concurrent command may have been first; it read the same value.
             let (acquire, release) = (Ordering::Acquire, Ordering::Release);
-            let _ = told.compare_exchange(UNTOLD, geometry.size, release, acquire);
+            let _ = told.compare_exchange(UNREPORTED_SIZE, geometry.size, release, acquire);
         }
         geometry
     }

@@ -23,7 +23,7 @@ pub const BLOCKS: u64 = 1 << 16;
 pub struct TestDevice {
     inner: MemoryDevice,
     pub fail: Mutex<Option<ErrorKind>>,
-    pub never_at_once: AtomicBool,
+    pub always_blocks: AtomicBool,
     pub flushes: AtomicUsize,
 }
 
@@ -36,13 +36,13 @@ impl TestDevice {
         Arc::new(Self {
             inner: MemoryDevice::new(blocks * BLOCK as u64, BLOCK as u32),
             fail: Mutex::new(None),
-            never_at_once: AtomicBool::new(false),
+            always_blocks: AtomicBool::new(false),
             flushes: AtomicUsize::new(0),
         })
     }
 
     fn check(&self, extent: Extent, wait_mode: WaitMode<'_>) -> Result<(), DeviceError> {
-        if !wait_mode.may_block() && self.never_at_once.load(Ordering::Relaxed) {
+        if !wait_mode.may_block() && self.always_blocks.load(Ordering::Relaxed) {
             return Err(DeviceError::new(ErrorKind::WouldBlock, "test", extent));
         }
         match *self.fail.lock().unwrap() {
@@ -169,7 +169,7 @@ pub fn target() -> Arc<Target> {
 
 /// A result with the fields that tests check.
 #[derive(Debug)]
-pub struct Answer {
+pub struct Reply {
     pub status: Status,
     /// Key, additional sense code and qualifier.
     pub sense: Option<(u8, u8, u8)>,
@@ -178,7 +178,7 @@ pub struct Answer {
     pub abort: Vec<NexusId>,
 }
 
-impl From<Outcome> for Answer {
+impl From<Outcome> for Reply {
     fn from(outcome: Outcome) -> Self {
         let data = match &outcome.data_in {
             DataIn::None => Vec::new(),
@@ -237,16 +237,16 @@ impl Initiator {
         while self.run(&[0; 6]).status != Status::Good {}
     }
 
-    pub fn run(&self, cdb: &[u8]) -> Answer {
+    pub fn run(&self, cdb: &[u8]) -> Reply {
         self.send(cdb, &[])
     }
 
     /// Sends a command as a transport would: plan, collect, execute, wait, flush.
-    pub fn send(&self, cdb: &[u8], out: &[u8]) -> Answer {
+    pub fn send(&self, cdb: &[u8], out: &[u8]) -> Reply {
         self.try_send(cdb, out).expect("the session stays")
     }
 
-    pub fn try_send(&self, cdb: &[u8], out: &[u8]) -> Option<Answer> {
+    pub fn try_send(&self, cdb: &[u8], out: &[u8]) -> Option<Reply> {
         let target = Arc::clone(self.nexus.target());
         let command = Command {
             lun: self.lun,
@@ -285,8 +285,7 @@ impl Initiator {
             Executed::Done(outcome) => Some(outcome.into()),
             Executed::Durable { device, then } => {
                 let flushed = device.flush();
-                then.after_flush(flushed.as_ref().copied())
-                    .map(Answer::from)
+                then.after_flush(flushed.as_ref().copied()).map(Reply::from)
             }
             Executed::Reading(_) => panic!("a device in memory has its data at hand"),
             Executed::WouldBlock(_) => panic!("a worker may block"),
@@ -301,7 +300,7 @@ impl Initiator {
     }
 
     /// Expects CHECK CONDITION with a key, a code and a qualifier.
-    pub fn fails(&self, cdb: &[u8], out: &[u8], sense: (u8, u8, u8)) -> Answer {
+    pub fn fails(&self, cdb: &[u8], out: &[u8], sense: (u8, u8, u8)) -> Reply {
         let answer = self.send(cdb, out);
         assert_eq!(answer.status, Status::CheckCondition, "{cdb:02x?}");
         assert_eq!(answer.sense, Some(sense), "{cdb:02x?} {answer:02x?}");

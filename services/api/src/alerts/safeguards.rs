@@ -210,15 +210,15 @@ mod tests {
         }
     }
 
-    fn told(safeguards: Safeguards) -> Vec<Alert> {
+    fn alerts_for(safeguards: Safeguards) -> Vec<Alert> {
         of(&overview(safeguards), &[])
     }
 
     #[test]
-    fn a_broken_device_is_a_warning_while_another_level_works_and_an_error_else() {
+    fn broken_fence_device_is_warning_with_fallback_else_error() {
         let with = |devices: &[(&str, u32, &str)]| {
             let devices = devices.iter();
-            told(Safeguards {
+            alerts_for(Safeguards {
                 fence_devices: devices
                     .map(|(name, level, state)| device(name, *level, state))
                     .collect(),
@@ -249,9 +249,9 @@ mod tests {
     }
 
     #[test]
-    fn an_unconfirmed_power_off_is_one_alert_that_names_pool_time_way_and_danger() {
+    fn unconfirmed_power_off_is_one_alert_with_details() {
         let with = |failed_count| {
-            let alerts = told(Safeguards {
+            let alerts = alerts_for(Safeguards {
                 has_quorum: Some(true),
                 power_offs: vec![PowerOffView {
                     head: "left".into(),
@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn a_lost_vote_and_a_lost_quorum_are_errors() {
-        let alerts = told(Safeguards {
+        let alerts = alerts_for(Safeguards {
             has_quorum: Some(false),
             no_quorum_since_ms: Some(9000),
             witness: Some(WitnessView {
@@ -314,7 +314,7 @@ mod tests {
                 .contains("at left, right (corosync-qdevice on right")
         );
         // An unknown vote causes no alert.
-        let unknown = told(Safeguards {
+        let unknown = alerts_for(Safeguards {
             witness: Some(WitnessView::default()),
             ..Safeguards::default()
         });

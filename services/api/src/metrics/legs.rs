@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_leg_that_is_copied_to_and_a_silent_witness_are_measured() {
+    fn resilvering_leg_and_silent_witness_have_metrics() {
         let mut status = Status::default();
         status.pool.legs = Some(LegsView {
             epoch: 7,

@@ -59,7 +59,7 @@ mod tests {
     use crate::view::{FenceDeviceView, HeadView, PowerOffView, Safeguards, WitnessView};
 
     #[test]
-    fn each_safeguard_is_a_metric_that_an_alert_can_be_made_of() {
+    fn each_safeguard_has_a_metric() {
         let device = |name: &str, level, state: &str| FenceDeviceView {
             name: name.into(),
             head: "left".into(),

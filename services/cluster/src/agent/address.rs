@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use super::{Exit, OCF_ERR_ARGS, OCF_ERR_CONFIGURED, OCF_ERR_UNIMPLEMENTED};
-use crate::machine::Machine;
+use crate::host::Host;
 use crate::netlink::Change;
 use crate::process::{Invocation, Output};
 
@@ -71,7 +71,7 @@ pub struct Address {
 /// Runs the agent with its one argument, on `machine`, with parameters from `environment`.
 pub fn run_address(
     action: &str,
-    machine: &dyn Machine,
+    machine: &dyn Host,
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> Exit {
     if action == "meta-data" {
@@ -114,11 +114,11 @@ pub fn run_address(
     exit(done)
 }
 
-fn exit(done: Result<(), Trouble>) -> Exit {
+fn exit(done: Result<(), AddressError>) -> Exit {
     match done {
         Ok(()) => Exit::fine(""),
-        Err(Trouble::NoInterface(reason)) => Exit::failed(OCF_ERR_ARGS, reason),
-        Err(Trouble::Failed(reason)) => Exit::failed(1, reason),
+        Err(AddressError::NoInterface(reason)) => Exit::failed(OCF_ERR_ARGS, reason),
+        Err(AddressError::Failed(reason)) => Exit::failed(1, reason),
     }
 }
 
@@ -131,12 +131,11 @@ fn named_address(resource: &str) -> Option<IpAddr> {
 }
 
 /// Removes `address` from this head, on any interface and with any prefix.
-fn remove(address: IpAddr, machine: &dyn Machine) -> Result<(), Trouble> {
+fn remove(address: IpAddr, machine: &dyn Host) -> Result<(), AddressError> {
     for Held { interface, own } in holders(machine, &address.to_string())? {
         let prefix = own.split_once('/').and_then(|(_, bits)| bits.parse().ok());
-        let taken = prefix.and_then(|prefix| {
-            machine.change_address(Change::TakeAway, address, prefix, &interface)
-        });
+        let taken = prefix
+            .and_then(|prefix| machine.change_address(Change::Remove, address, prefix, &interface));
         if let Some(Ok(true)) = taken {
             continue;
         }
@@ -151,14 +150,14 @@ fn remove(address: IpAddr, machine: &dyn Machine) -> Result<(), Trouble> {
 
 /// Why the operation failed.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(super) enum AddressError {
     /// This head has no such network; another may.
     NoInterface(String),
     /// The operation was tried.
     Failed(String),
 }
 
-impl Trouble {
+impl AddressError {
     /// The reason as text.
     pub(super) fn into_reason(self) -> String {
         match self {
@@ -190,7 +189,7 @@ impl Address {
     }
 
     /// Sets and announces it.
-    pub(super) fn start(&self, machine: &dyn Machine) -> Result<(), Trouble> {
+    pub(super) fn start(&self, machine: &dyn Host) -> Result<(), AddressError> {
         let interface = match &self.interface {
             Some(interface) => interface.clone(),
             None => {
@@ -198,7 +197,9 @@ impl Address {
                 let found = holders(machine, &self.with_prefix())?;
                 let why = || format!("no interface has an address in {}", self.with_prefix());
                 let first = found.into_iter().next();
-                first.ok_or_else(|| Trouble::NoInterface(why()))?.interface
+                first
+                    .ok_or_else(|| AddressError::NoInterface(why()))?
+                    .interface
             }
         };
         match machine.change_address(Change::Set, self.address, self.prefix, &interface) {
@@ -211,7 +212,7 @@ impl Address {
         Ok(())
     }
 
-    fn add_by_ip(&self, machine: &dyn Machine, interface: &str) -> Result<(), Trouble> {
+    fn add_by_ip(&self, machine: &dyn Host, interface: &str) -> Result<(), AddressError> {
         let address = self.with_prefix();
         let mut words = vec!["addr", "add", &address, "dev", interface];
         words.extend(match self.address.is_ipv4() {
@@ -223,23 +224,23 @@ impl Address {
             return Ok(());
         }
         match says(&output, &["Cannot find device"]) {
-            true => Err(Trouble::NoInterface(output.complaint())),
+            true => Err(AddressError::NoInterface(output.complaint())),
             false => Err(refused(&output)),
         }
     }
 
-    fn unchanged(&self, interface: &str, error: &std::io::Error) -> Trouble {
+    fn unchanged(&self, interface: &str, error: &std::io::Error) -> AddressError {
         let reason = format!("{} on {interface}: {error}", self.with_prefix());
         match error.raw_os_error() {
             Some(code) if code == rustix::io::Errno::NODEV.raw_os_error() => {
-                Trouble::NoInterface(reason)
+                AddressError::NoInterface(reason)
             }
-            _ => Trouble::Failed(reason),
+            _ => AddressError::Failed(reason),
         }
     }
 
     /// Announces the address to the neighbours, in the background. Without this, clients find the address later.
-    fn announce(&self, machine: &dyn Machine, interface: &str) {
+    fn announce(&self, machine: &dyn Host, interface: &str) {
         let (address, prefix) = (self.address.to_string(), self.prefix.to_string());
         let pid_file = format!("/run/bulkhead-announce-{}", address.replace(':', "-"));
         let (program, words) = match self.address.is_ipv4() {
@@ -280,10 +281,10 @@ impl Address {
 
     /// Removes the address. Clients wait, so the kernel is first requested to remove it from the expected interface;
     /// only if it is not there, all interfaces are searched.
-    pub(super) fn stop(&self, machine: &dyn Machine) -> Result<(), Trouble> {
+    pub(super) fn stop(&self, machine: &dyn Host) -> Result<(), AddressError> {
         let interface = self.interface.as_deref();
         let taken = interface.and_then(|interface| {
-            machine.change_address(Change::TakeAway, self.address, self.prefix, interface)
+            machine.change_address(Change::Remove, self.address, self.prefix, interface)
         });
         match taken {
             Some(Ok(true)) => Ok(()),
@@ -292,7 +293,7 @@ impl Address {
     }
 
     /// Whether this head has it, on its interface.
-    fn is_set(&self, machine: &dyn Machine) -> Result<bool, Trouble> {
+    fn is_set(&self, machine: &dyn Host) -> Result<bool, AddressError> {
         let held = holders(machine, &self.address.to_string())?;
         let Some(other) = held.first() else {
             return Ok(false);
@@ -305,7 +306,7 @@ impl Address {
         match held.iter().any(is_here) {
             true => Ok(true),
             // Neither running nor stopped: it is stopped first.
-            false => Err(Trouble::Failed(format!(
+            false => Err(AddressError::Failed(format!(
                 "{} is on {}",
                 self.address, other.interface
             ))),
@@ -321,7 +322,7 @@ struct Held {
 }
 
 /// The addresses in `range` that this head has.
-fn holders(machine: &dyn Machine, range: &str) -> Result<Vec<Held>, Trouble> {
+fn holders(machine: &dyn Host, range: &str) -> Result<Vec<Held>, AddressError> {
     let output = ip(machine, &["-o", "addr", "show", "to", range])?;
     if output.code != 0 {
         return Err(refused(&output));
@@ -338,9 +339,9 @@ fn holders(machine: &dyn Machine, range: &str) -> Result<Vec<Held>, Trouble> {
     Ok(output.text().lines().filter_map(held).collect())
 }
 
-fn ip(machine: &dyn Machine, words: &[&str]) -> Result<Output, Trouble> {
+fn ip(machine: &dyn Host, words: &[&str]) -> Result<Output, AddressError> {
     let output = machine.run(&Invocation::new("ip", words));
-    output.map_err(|error| Trouble::Failed(error.to_string()))
+    output.map_err(|error| AddressError::Failed(error.to_string()))
 }
 
 fn says(output: &Output, parts: &[&str]) -> bool {
@@ -348,8 +349,8 @@ fn says(output: &Output, parts: &[&str]) -> bool {
     parts.iter().any(|part| complaint.contains(part))
 }
 
-fn refused(output: &Output) -> Trouble {
-    Trouble::Failed(format!("ip: {}", output.complaint()))
+fn refused(output: &Output) -> AddressError {
+    AddressError::Failed(format!("ip: {}", output.complaint()))
 }
 
 #[cfg(test)]
@@ -366,7 +367,7 @@ mod tests {
         log: Mutex<Vec<String>>,
     }
 
-    impl Machine for Head {
+    impl Host for Head {
         fn run(&self, invocation: &Invocation) -> Result<Output, RunError> {
             let words: Vec<&str> = invocation.arguments.iter().map(String::as_str).collect();
             let line = format!("{} {}", invocation.program, words.join(" "));
@@ -422,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_comes_and_goes_and_doing_it_twice_changes_nothing() {
+    fn address_start_and_stop_are_idempotent() {
         for interface in ["ens1f0", ""] {
             let head = Head::default();
             head.addresses
@@ -447,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn each_family_is_announced_in_its_own_way_and_nobody_waits() {
+    fn each_family_is_announced_without_blocking() {
         for (address, program, added) in [
             ("10.77.1.100", SEND_ARP, "brd +"),
             ("fd77::100", SEND_UA, "nodad"),
@@ -466,7 +467,7 @@ mod tests {
     /// Pacemaker has deleted the resource after it found it by a probe: it has no parameters. A failed stop powers the
     /// head off.
     #[test]
-    fn an_address_without_parameters_is_stopped_by_its_name_wherever_it_is() {
+    fn address_without_parameters_is_stopped_by_name() {
         for (resource, held) in [
             ("address-10.77.1.100", "10.77.1.100/16"),
             ("address-fd77--100", "fd77::100/128"),
@@ -492,7 +493,7 @@ mod tests {
 
     /// Another head is about to get it.
     #[test]
-    fn an_address_with_another_prefix_or_on_another_interface_is_stopped_too_and_is_not_well() {
+    fn address_with_other_prefix_or_interface_is_failed() {
         let head = Head::default();
         head.addresses
             .lock()
@@ -508,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_without_the_network_is_no_place_for_the_address() {
+    fn head_without_the_network_cannot_run_the_address() {
         assert_eq!(
             code(&Head::default(), "start", "10.77.1.100", ""),
             OCF_ERR_ARGS
@@ -516,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_parameters_are_refused() {
         let head = Head::default();
         assert_eq!(code(&head, "start", "10.77.1", "x"), OCF_ERR_CONFIGURED);
         assert_eq!(

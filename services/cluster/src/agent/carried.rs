@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use units::PoolName;
 
 use super::address::Address;
-use crate::machine::Machine;
+use crate::host::Host;
 
 /// The addresses in the current appliance file; empty if it cannot be read.
 #[derive(Clone, Debug, Default)]
@@ -43,7 +43,7 @@ impl Carried {
     /// # Errors
     ///
     /// They could not be recorded, so none was set.
-    pub fn bring(&self, addresses: &[Address], machine: &dyn Machine) -> Result<(), String> {
+    pub fn bring(&self, addresses: &[Address], machine: &dyn Host) -> Result<(), String> {
         if addresses.is_empty() {
             return Ok(());
         }
@@ -71,7 +71,7 @@ impl Carried {
     /// An address may still be here.
     pub fn withdraw(
         &self,
-        machine: &dyn Machine,
+        machine: &dyn Host,
         described: impl FnOnce() -> Described,
     ) -> Result<(), String> {
         let failed = |why: &dyn std::fmt::Display| {
@@ -144,7 +144,7 @@ mod tests {
         addresses: Mutex<Vec<String>>,
     }
 
-    impl Machine for Head {
+    impl Host for Head {
         fn run(&self, invocation: &Invocation) -> Result<Output, RunError> {
             let words: Vec<&str> = invocation.arguments.iter().map(String::as_str).collect();
             let line = format!("{} {}", invocation.program, words.join(" "));
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_brought_is_withdrawn_by_a_later_run_and_only_once() {
+    fn added_addresses_are_withdrawn_once_by_later_run() {
         let folder = tempfile::tempdir().expect("a folder");
         let head = Head::default();
         carried(&folder).bring(&addresses(), &head).expect("noted");
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_stays_fails_the_withdrawal_and_is_tried_again() {
+    fn remaining_address_fails_withdrawal_and_is_retried() {
         let folder = tempfile::tempdir().expect("a folder");
         let head = Head {
             broken: "del fd77::100",
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_note_the_described_addresses_are_withdrawn() {
+    fn missing_state_file_withdraws_configured_addresses() {
         let folder = tempfile::tempdir().expect("a folder");
         let head = Head::default();
         *head.addresses.lock().expect("no panic") = held(&addresses());
@@ -246,7 +246,7 @@ mod tests {
 
     /// The record is from the start of the server. The next owner sets the addresses of the file.
     #[test]
-    fn an_address_that_came_after_the_start_is_withdrawn_and_one_of_another_pool_stays() {
+    fn address_added_after_start_is_withdrawn() {
         let folder = tempfile::tempdir().expect("a folder");
         let head = Head::default();
         let [first, second]: [Address; 2] = addresses().try_into().expect("two");
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_cannot_be_set_is_no_failure_of_the_pool() {
+    fn failed_address_does_not_fail_the_pool() {
         let folder = tempfile::tempdir().expect("a folder");
         let head = Head {
             broken: "add 10.77.1.100",

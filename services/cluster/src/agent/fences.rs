@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use takeover::Peer;
 use units::PoolName;
 
-use super::{ClusterView, PoolProgram};
+use super::{ClusterView, PoolBackend};
 
 /// Polling interval of the cluster while the head is missing.
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -42,7 +42,7 @@ impl Fences {
     pub(super) fn look(
         &mut self,
         pool: &PoolName,
-        program: &dyn PoolProgram,
+        program: &dyn PoolBackend,
         cluster: &dyn ClusterView,
     ) {
         let Some(request) = program.requested_fence(pool) else {
@@ -109,7 +109,7 @@ mod tests {
         }
     }
 
-    impl PoolProgram for World {
+    impl PoolBackend for World {
         fn requested_fence(&self, _: &PoolName) -> Option<FenceRequest> {
             self.request.borrow().clone()
         }
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fence_counts_that_came_after_the_request_and_no_earlier_one() {
+    fn only_fence_after_the_request_counts() {
         use Peer::{Fenced, Lost, Member, Stopped, Unknown};
         let is_confirmed = |said: &[Peer]| {
             let missed = said.iter().map(|peer| (request(NUMBER, true), *peer));
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fence_counts_that_was_done_before_the_head_was_missed_and_not_before_it_was_heard_anew() {
+    fn fence_counts_only_after_last_contact_with_head() {
         use Peer::{Fenced, Member};
         let (heard, missed) = (request(NUMBER, false), request(NUMBER, true));
         let anew = request(NUMBER + 1, true);

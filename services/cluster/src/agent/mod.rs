@@ -25,30 +25,30 @@ use takeover::{Action, Agent, Event, Grant, Label, Operation, Server, Verdict};
 use units::PoolName;
 
 use self::steps::Steps;
-use crate::machine::Machine;
+use crate::host::Host;
 
 pub use address::{Address, run_address};
 pub use carried::{Carried, Described};
 pub use fences::FenceRequest;
 pub use meta::META_DATA;
 pub use pacemaker::{ClusterView, Pacemaker};
-pub use process::{CLAIMED_LINE, ServerProcess, StartError, Word, started_ticks};
+pub use process::{CLAIMED_LINE, ServerProcess, ServerReport, StartError, started_ticks};
 
 /// Longest time for a response of the server from memory before a start.
 pub const STATUS_TIME_LIMIT: Duration = Duration::from_secs(1);
-/// A monitor allows this part of its limit for a response, within [`MONITOR_PATIENCE`].
-const MONITOR_PATIENCE_DIVISOR: u32 = 10;
+/// A monitor allows this part of its limit for a response, within [`MONITOR_TIME_LIMIT`].
+const MONITOR_TIME_LIMIT_DIVISOR: u32 = 10;
 /// The shortest and the longest response time in a monitor.
-const MONITOR_PATIENCE: (Duration, Duration) = (MONITOR_RESPONSE_MIN, MONITOR_RESPONSE_MAX);
-/// A stop allows this part of its limit for a response, within [`STOP_PATIENCE`].
-const STOP_PATIENCE_DIVISOR: u32 = 100;
+const MONITOR_TIME_LIMIT: (Duration, Duration) = (MONITOR_RESPONSE_MIN, MONITOR_RESPONSE_MAX);
+/// A stop allows this part of its limit for a response, within [`STOP_RESPONSE_TIME_LIMIT`].
+const STOP_TIME_LIMIT_DIVISOR: u32 = 100;
 /// The shortest and the longest response time in a stop.
-const STOP_PATIENCE: (Duration, Duration) = (STOP_RESPONSE_MIN, STOP_RESPONSE_MAX);
+const STOP_RESPONSE_TIME_LIMIT: (Duration, Duration) = (STOP_RESPONSE_MIN, STOP_RESPONSE_MAX);
 /// A stop allows this part of its limit for the server to write its pending data, while it still serves clients.
 const SETTLE_DIVISOR: u32 = 10;
 /// Requests that share the response time. If the whole head stalled, the first request was sent before the stall and
 /// times out although the server is healthy; the next one shows that.
-const QUESTIONS: u32 = 2;
+const STATUS_REQUESTS: u32 = 2;
 /// Limit of an operation if Pacemaker sets none.
 const OPERATION_TIME_LIMIT: Duration = Duration::from_secs(60);
 /// Part of the limit that is reserved to kill processes that did not exit, in percent.
@@ -69,7 +69,7 @@ pub struct Remains<'a> {
 }
 
 /// The agent's interface to the `bulkhead` binary, which has access to pools and control sockets.
-pub trait PoolProgram {
+pub trait PoolBackend {
     /// The state of the server of `pool`; `None` without a response within `limit`.
     fn status(&self, pool: &PoolName, limit: Duration) -> Option<Server>;
 
@@ -80,8 +80,8 @@ pub trait PoolProgram {
         None
     }
 
-    /// The last error message of a server from [`PoolProgram::server_command`] that has exited.
-    fn last_words(&self, pool: &PoolName) -> Option<String> {
+    /// The last error message of a server from [`PoolBackend::server_command`] that has exited.
+    fn last_messages(&self, pool: &PoolName) -> Option<String> {
         let _ = pool;
         None
     }
@@ -163,7 +163,7 @@ pub trait PoolProgram {
     }
 
     /// The addresses of the other pools.
-    fn addresses_of_others(&self, pool: &PoolName) -> BTreeSet<IpAddr> {
+    fn addresses_of_other_pools(&self, pool: &PoolName) -> BTreeSet<IpAddr> {
         let _ = pool;
         BTreeSet::new()
     }
@@ -225,13 +225,13 @@ impl Exit {
 }
 
 /// The environment of one run of the agent.
-pub struct Surroundings<'a> {
+pub struct AgentEnvironment<'a> {
     /// The `bulkhead` binary.
-    pub program: &'a dyn PoolProgram,
+    pub program: &'a dyn PoolBackend,
     /// The cluster.
     pub cluster: &'a dyn ClusterView,
     /// This head.
-    pub machine: &'a dyn Machine,
+    pub machine: &'a dyn Host,
     /// Directory for the records of server processes; empty after a boot, such as `/run/bulkhead`.
     pub run_dir: PathBuf,
     /// Reads an environment variable.
@@ -239,7 +239,7 @@ pub struct Surroundings<'a> {
 }
 
 /// Runs the agent with its one argument.
-pub fn run(action: &str, around: &Surroundings<'_>) -> Exit {
+pub fn run(action: &str, around: &AgentEnvironment<'_>) -> Exit {
     let operation = match action {
         "meta-data" => return Exit::fine(META_DATA),
         "start" => Operation::Start,
@@ -284,7 +284,7 @@ pub fn run(action: &str, around: &Surroundings<'_>) -> Exit {
     }
 }
 
-fn pool(around: &Surroundings<'_>) -> Result<PoolName, Exit> {
+fn pool(around: &AgentEnvironment<'_>) -> Result<PoolName, Exit> {
     let Some(name) = (around.environment)("OCF_RESKEY_pool") else {
         // Pacemaker has no parameters of a deleted resource that it found by a probe.
         let resource = (around.environment)("OCF_RESOURCE_INSTANCE");
@@ -296,7 +296,7 @@ fn pool(around: &Surroundings<'_>) -> Result<PoolName, Exit> {
         .map_err(|error: units::NameError| Exit::failed(OCF_ERR_CONFIGURED, error.to_string()))
 }
 
-fn validate(around: &Surroundings<'_>) -> Result<Exit, Exit> {
+fn validate(around: &AgentEnvironment<'_>) -> Result<Exit, Exit> {
     let pool = pool(around)?;
     match around.program.validate(&pool) {
         Ok(()) => Ok(Exit::fine("")),
@@ -314,24 +314,24 @@ struct Deadlines {
 }
 
 /// Longest response time of a server in an operation with this limit.
-fn answer_patience(operation: Operation, limit: Duration) -> Duration {
+fn response_time_limit(operation: Operation, limit: Duration) -> Duration {
     match operation {
         Operation::Start => STATUS_TIME_LIMIT,
-        Operation::Monitor => monitor_patience(limit),
+        Operation::Monitor => monitor_time_limit(limit),
         Operation::Stop => {
-            let (min, max) = STOP_PATIENCE;
-            (limit / STOP_PATIENCE_DIVISOR).clamp(min, max)
+            let (min, max) = STOP_RESPONSE_TIME_LIMIT;
+            (limit / STOP_TIME_LIMIT_DIVISOR).clamp(min, max)
         }
     }
 }
 
-fn monitor_patience(limit: Duration) -> Duration {
-    let (min, max) = MONITOR_PATIENCE;
-    (limit / MONITOR_PATIENCE_DIVISOR).clamp(min, max)
+fn monitor_time_limit(limit: Duration) -> Duration {
+    let (min, max) = MONITOR_TIME_LIMIT;
+    (limit / MONITOR_TIME_LIMIT_DIVISOR).clamp(min, max)
 }
 
 impl Deadlines {
-    fn new(operation: Operation, around: &Surroundings<'_>) -> Self {
+    fn new(operation: Operation, around: &AgentEnvironment<'_>) -> Self {
         let limit = (around.environment)("OCF_RESKEY_CRM_meta_timeout")
             .and_then(|text| text.parse().ok())
             .map_or(OPERATION_TIME_LIMIT, Duration::from_millis);
@@ -339,13 +339,13 @@ impl Deadlines {
         Self {
             patience: now + limit * (100 - KILL_PERCENT) / 100,
             end: now + limit * 95 / 100,
-            answer: answer_patience(operation, limit),
+            answer: response_time_limit(operation, limit),
             settle: limit / SETTLE_DIVISOR,
         }
     }
 }
 
-fn perform(operation: Operation, pool: &PoolName, around: &Surroundings<'_>) -> Verdict {
+fn perform(operation: Operation, pool: &PoolName, around: &AgentEnvironment<'_>) -> Verdict {
     let deadlines = Deadlines::new(operation, around);
     let mut steps = Steps::begin(Instant::now());
     let mut process = ServerProcess::new(&around.run_dir, pool);
@@ -362,16 +362,16 @@ fn perform(operation: Operation, pool: &PoolName, around: &Surroundings<'_>) -> 
         tracing::debug!(%pool, ?action, "agent");
         let name = action.name();
         let event = match action {
-            Action::Answer(verdict) => {
+            Action::Finish(verdict) => {
                 if operation != Operation::Monitor {
                     tracing::info!(%pool, %steps, "{operation:?} is over");
                 }
                 return verdict;
             }
-            Action::AskServer => {
+            Action::QueryServer => {
                 let looked = match process.has_let_go() {
                     Ok(true) => dismiss(operation, &process, &deadlines),
-                    Ok(false) => look_at_server(pool, around, &mut process, deadlines.answer),
+                    Ok(false) => check_server(pool, around, &mut process, deadlines.answer),
                     Err(why) => Err(why),
                 };
                 match looked {
@@ -383,7 +383,7 @@ fn perform(operation: Operation, pool: &PoolName, around: &Surroundings<'_>) -> 
                 Ok(label) => Event::Label(label),
                 Err(why) => Event::Failed(why),
             },
-            Action::AskCluster { host_name } => {
+            Action::QueryCluster { host_name } => {
                 let peer = around.cluster.peer(&host_name, pool);
                 tracing::debug!(%pool, head = %host_name, ?peer, "previous owner in the cluster");
                 Event::Peer(peer)
@@ -397,12 +397,12 @@ fn perform(operation: Operation, pool: &PoolName, around: &Surroundings<'_>) -> 
             }
             Action::AwaitClaim => {
                 tracing::debug!(%pool, "waiting for the server to claim the disks");
-                let said = process.await_word(deadlines.patience);
+                let said = process.await_report(deadlines.patience);
                 tracing::debug!(%pool, ?said, "response to the claim");
                 said.map_or_else(|why| failed_start(pool, around, why), heard)
             }
             Action::AwaitServing => await_serving(pool, around, &mut process, &deadlines),
-            Action::BringAddresses => {
+            Action::SetAddresses => {
                 let addresses = around.program.addresses(pool);
                 match carried.bring(&addresses, around.machine) {
                     Ok(()) => {
@@ -410,7 +410,7 @@ fn perform(operation: Operation, pool: &PoolName, around: &Surroundings<'_>) -> 
                         for one in &addresses {
                             around.program.took(&address_id(one.address), Step::Address);
                         }
-                        Event::Brought
+                        Event::AddressesSet
                     }
                     Err(why) => Event::Failed(why),
                 }
@@ -425,7 +425,7 @@ fn perform(operation: Operation, pool: &PoolName, around: &Surroundings<'_>) -> 
             Action::WithdrawAddresses => {
                 let described = || Described {
                     own: around.program.addresses(pool),
-                    of_others: around.program.addresses_of_others(pool),
+                    of_others: around.program.addresses_of_other_pools(pool),
                 };
                 match carried.withdraw(around.machine, described) {
                     Ok(()) => Event::Withdrawn,
@@ -456,7 +456,7 @@ fn perform(operation: Operation, pool: &PoolName, around: &Surroundings<'_>) -> 
 
 fn spawn(
     grant: &Grant,
-    program: &dyn PoolProgram,
+    program: &dyn PoolBackend,
     process: &mut ServerProcess,
 ) -> Result<(), String> {
     let command = program.server_command(grant)?;
@@ -467,7 +467,7 @@ fn spawn(
 
 fn await_release(
     pool: &PoolName,
-    program: &dyn PoolProgram,
+    program: &dyn PoolBackend,
     process: &ServerProcess,
     deadline: Option<Instant>,
 ) -> Result<(), String> {
@@ -488,9 +488,9 @@ fn dismiss(
     Ok(Server::Absent)
 }
 
-fn look_at_server(
+fn check_server(
     pool: &PoolName,
-    around: &Surroundings<'_>,
+    around: &AgentEnvironment<'_>,
     process: &mut ServerProcess,
     patience: Duration,
 ) -> Result<Server, String> {
@@ -517,12 +517,12 @@ fn look_at_server(
 /// The server's response. A live process gets a second request.
 fn ask_server(
     pool: &PoolName,
-    around: &Surroundings<'_>,
+    around: &AgentEnvironment<'_>,
     process: &ServerProcess,
     patience: Duration,
 ) -> Result<Option<Server>, String> {
-    for _ in 0..QUESTIONS {
-        let answered = around.program.status(pool, patience / QUESTIONS);
+    for _ in 0..STATUS_REQUESTS {
+        let answered = around.program.status(pool, patience / STATUS_REQUESTS);
         if answered.is_some() || !process.is_alive()? {
             return Ok(answered);
         }
@@ -530,16 +530,16 @@ fn ask_server(
     Ok(None)
 }
 
-const fn heard(word: Word) -> Event {
+const fn heard(word: ServerReport) -> Event {
     match word {
-        Word::Claimed => Event::Claimed,
-        Word::Ready => Event::Serving,
+        ServerReport::Claimed => Event::Claimed,
+        ServerReport::Ready => Event::Serving,
     }
 }
 
 /// Adds the server's own error message, if it left one.
-fn failed_start(pool: &PoolName, around: &Surroundings<'_>, why: String) -> Event {
-    match around.program.last_words(pool) {
+fn failed_start(pool: &PoolName, around: &AgentEnvironment<'_>, why: String) -> Event {
+    match around.program.last_messages(pool) {
         Some(words) => Event::Failed(format!("{why}: {words}")),
         None => Event::Failed(why),
     }
@@ -547,7 +547,7 @@ fn failed_start(pool: &PoolName, around: &Surroundings<'_>, why: String) -> Even
 
 fn await_serving(
     pool: &PoolName,
-    around: &Surroundings<'_>,
+    around: &AgentEnvironment<'_>,
     process: &mut ServerProcess,
     deadlines: &Deadlines,
 ) -> Event {
@@ -555,16 +555,16 @@ fn await_serving(
         tracing::debug!(%pool, "waiting for the server to import the pool and listen");
         // Terminates with the server, or when it serves: the number of its lines is limited.
         return loop {
-            match process.await_word(deadlines.patience) {
-                Ok(Word::Claimed) => {}
-                Ok(Word::Ready) => break Event::Serving,
+            match process.await_report(deadlines.patience) {
+                Ok(ServerReport::Claimed) => {}
+                Ok(ServerReport::Ready) => break Event::Serving,
                 Err(why) => break failed_start(pool, around, why),
             }
         };
     }
     // Started by an agent that was killed; no process holds the other end of its pipe.
     loop {
-        match look_at_server(pool, around, process, deadlines.answer) {
+        match check_server(pool, around, process, deadlines.answer) {
             Ok(Server::Serving) => return Event::Serving,
             Ok(Server::Starting) if Instant::now() < deadlines.patience => {}
             Ok(Server::Starting) => {
@@ -582,7 +582,7 @@ fn await_serving(
 
 fn export(
     pool: &PoolName,
-    around: &Surroundings<'_>,
+    around: &AgentEnvironment<'_>,
     process: &mut ServerProcess,
     deadlines: &Deadlines,
 ) -> Event {
@@ -591,7 +591,7 @@ fn export(
     tracing::debug!(%pool, ?exported, "export requested");
     // Does not wait for the process to exit: the kernel may take long to free its memory, while clients wait for the
     // next owner.
-    match exported.and_then(|()| process.note_let_go()) {
+    match exported.and_then(|()| process.record_release()) {
         Ok(()) => Event::Ended,
         Err(why) => Event::Failed(why),
     }
@@ -602,7 +602,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patience_follows_the_bound_that_pacemaker_gives() {
+    fn time_out_follows_pacemaker_time_out() {
         for (operation, limit_s, answer_ms) in [
             (Operation::Monitor, 4, 400),
             (Operation::Monitor, 10, 1_000),
@@ -615,7 +615,7 @@ mod tests {
             (Operation::Stop, 1, 200),
             (Operation::Start, 60, 1_000),
         ] {
-            let found = answer_patience(operation, Duration::from_secs(limit_s));
+            let found = response_time_limit(operation, Duration::from_secs(limit_s));
             let expected = Duration::from_millis(answer_ms);
             assert_eq!(found, expected, "{operation:?} {limit_s}");
         }

@@ -7,15 +7,15 @@ use appliance::xml::Element;
 use takeover::{Peer, Records};
 use units::{HeadName, PoolName};
 
-use crate::machine::Machine;
+use crate::host::Host;
 use crate::process::Invocation;
 
 /// The part of a `node_state` that lists the operations there: erased by a fence, written at a join.
 const OPERATIONS: &str = "lrm";
 /// Time limit for Pacemaker, after it has recorded a fence, to erase that part on every head.
-const SETTLE_LIMIT: Duration = Duration::from_millis(500);
+const STABLE_LIMIT: Duration = Duration::from_millis(500);
 /// Polling interval of this.
-const SETTLE_PAUSE: Duration = Duration::from_millis(10);
+const STABLE_PAUSE: Duration = Duration::from_millis(10);
 
 /// The agent's interface to the cluster.
 pub trait ClusterView {
@@ -26,7 +26,7 @@ pub trait ClusterView {
 /// Pacemaker's own tools, on this host.
 pub struct Pacemaker<'a> {
     /// The host that runs the tools.
-    pub machine: &'a dyn Machine,
+    pub machine: &'a dyn Host,
 }
 
 impl ClusterView for Pacemaker<'_> {
@@ -35,7 +35,7 @@ impl ClusterView for Pacemaker<'_> {
         let Ok(head) = host_name.parse::<HeadName>() else {
             return Peer::Unknown;
         };
-        let deadline = Instant::now() + SETTLE_LIMIT;
+        let deadline = Instant::now() + STABLE_LIMIT;
         loop {
             let Some(records) = self.records(&head, pool) else {
                 return Peer::Unknown;
@@ -46,7 +46,7 @@ impl ClusterView for Pacemaker<'_> {
                 return peer;
             }
             tracing::trace!(%pool, %head, "waiting for Pacemaker to record the fence");
-            std::thread::sleep(SETTLE_PAUSE);
+            std::thread::sleep(STABLE_PAUSE);
         }
     }
 }
@@ -168,7 +168,7 @@ mod tests {
         history: String,
     }
 
-    impl Machine for Tools {
+    impl Host for Tools {
         fn run(&self, invocation: &Invocation) -> Result<Output, RunError> {
             let said = match invocation.program.as_str() {
                 "cibadmin" => &self.node_state,
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_is_fenced_only_if_nothing_is_on_record_of_it_since() {
+    fn head_is_fenced_only_without_later_record() {
         let good = event("off", "success", "2026-01-02 10:00:00");
         let failed = event("off", "failed", "2026-01-02 11:00:00");
         let pending = event("off", "pending", "2026-01-02 11:00:00");
@@ -264,7 +264,7 @@ mod tests {
     /// Recorded output of `cibadmin` and `stonith_admin` of Pacemaker 2.1.5 for one head: fenced, rejoined, its
     /// Pacemaker stopped, then its Corosync.
     #[test]
-    fn the_absences_of_a_head_are_told_apart_by_what_pacemaker_really_says() {
+    fn absence_kinds_match_recorded_pacemaker_output() {
         let fenced_once = include_str!("recorded/history.xml");
         for (said, expected) in [
             (include_str!("recorded/fenced.xml"), Peer::Fenced),
@@ -279,7 +279,7 @@ mod tests {
     /// Returns the outputs in order; the last one repeats.
     struct Settles(std::sync::Mutex<Vec<String>>, String);
 
-    impl Machine for Settles {
+    impl Host for Settles {
         fn run(&self, invocation: &Invocation) -> Result<Output, RunError> {
             let mut states = self.0.lock().expect("no panic");
             let said = match invocation.program.as_str() {
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_is_just_being_erased_is_waited_for() {
+    fn record_being_erased_is_awaited() {
         let states = vec![state(DOWN, ""), state(DOWN, ""), erased(DOWN)];
         let fenced = history(&[event("off", "success", "2026-01-02 10:00:00")]);
         let machine = Settles(std::sync::Mutex::new(states), fenced);
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_has_let_go_only_if_its_last_operation_says_so() {
+    fn resource_is_released_only_if_last_operation_was_stop() {
         for (last, expected) in [
             (op("stop", "0", "0"), Peer::Stopped),
             (op("monitor", "7", "0"), Peer::Stopped),
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_the_cluster_does_not_know_proves_nothing() {
+    fn host_unknown_to_cluster_is_no_proof() {
         assert_eq!(peer("", ""), Peer::Unknown);
         assert_eq!(peer("no xml", ""), Peer::Unknown);
         let tools = Tools {

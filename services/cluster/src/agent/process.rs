@@ -17,11 +17,11 @@ use units::PoolName;
 /// other line reports that it serves.
 pub const CLAIMED_LINE: &str = "CLAIMED";
 /// Longest output of a server, in bytes.
-const SAID_BYTES_MAX: usize = 256;
+const REPORT_BYTES_MAX: usize = 256;
 
 /// A report of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Word {
+pub enum ServerReport {
     /// [`CLAIMED_LINE`].
     Claimed,
     /// It serves.
@@ -119,7 +119,7 @@ impl ServerProcess {
             .process_group(0)
             .spawn()
             .map_err(StartError::Spawn)?;
-        if let Err(source) = self.write_note(child.id(), disks) {
+        if let Err(source) = self.write_record(child.id(), disks) {
             let _ = child.kill();
             let _ = child.wait();
             return Err(StartError::Note {
@@ -131,7 +131,7 @@ impl ServerProcess {
         Ok(())
     }
 
-    fn write_note(&self, pid: u32, disks: &[PathBuf]) -> std::io::Result<()> {
+    fn write_record(&self, pid: u32, disks: &[PathBuf]) -> std::io::Result<()> {
         let pid = i32::try_from(pid).map_err(std::io::Error::other)?;
         let gone = || std::io::Error::other("it ended at once");
         self.write(&Note {
@@ -208,11 +208,11 @@ impl ServerProcess {
     /// # Errors
     ///
     /// The record cannot be written, so a later run would treat it as a server that hangs.
-    pub fn note_let_go(&self) -> Result<(), String> {
+    pub fn record_release(&self) -> Result<(), String> {
         self.change(|note| note.has_let_go = true)
     }
 
-    fn note_served(&self) -> Result<(), String> {
+    fn record_served(&self) -> Result<(), String> {
         self.change(|note| note.has_served = true)
     }
 
@@ -244,16 +244,16 @@ impl ServerProcess {
     /// # Errors
     ///
     /// It exits first, or the deadline passes.
-    pub fn await_word(&mut self, deadline: Instant) -> Result<Word, String> {
+    pub fn await_report(&mut self, deadline: Instant) -> Result<ServerReport, String> {
         loop {
             if let Some(end) = self.said.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.said.drain(..=end).collect();
                 if line.trim_ascii_end() == CLAIMED_LINE.as_bytes() {
-                    return Ok(Word::Claimed);
+                    return Ok(ServerReport::Claimed);
                 }
-                return self.note_served().map(|()| Word::Ready);
+                return self.record_served().map(|()| ServerReport::Ready);
             }
-            if self.said.len() > SAID_BYTES_MAX {
+            if self.said.len() > REPORT_BYTES_MAX {
                 return Err("the server reports an unknown state".to_owned());
             }
             let Some(words) = &mut self.words else {
@@ -262,7 +262,7 @@ impl ServerProcess {
             if !wait_readable(words, deadline).map_err(|error| error.to_string())? {
                 return Err("the server did not serve in time".to_owned());
             }
-            let mut bytes = [0; SAID_BYTES_MAX];
+            let mut bytes = [0; REPORT_BYTES_MAX];
             match words.read(&mut bytes) {
                 Ok(0) => return Err("the server ended before it served; see its log".to_owned()),
                 Ok(count) => self.said.extend_from_slice(&bytes[..count]),

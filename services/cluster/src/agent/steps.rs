@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_step_takes_the_time_since_the_one_before() {
+    fn step_duration_is_time_since_previous_step() {
         let begun = Instant::now();
         let mut steps = Steps::begin(begun);
         steps.ended("ask", begun + Duration::from_millis(2));

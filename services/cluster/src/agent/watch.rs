@@ -10,7 +10,7 @@ use takeover::timeline::Step;
 use units::PoolName;
 
 use super::fences::Fences;
-use super::{PoolProgram, QUESTIONS, ServerProcess, Surroundings, monitor_patience};
+use super::{AgentEnvironment, PoolBackend, STATUS_REQUESTS, ServerProcess, monitor_time_limit};
 use crate::process::Invocation;
 
 /// A request that is this late was sent by a head that stalled, and proves nothing about the server.
@@ -24,7 +24,7 @@ pub(super) fn watcher(run_dir: &Path, pool: &PoolName) -> ServerProcess {
 }
 
 /// Starts the watch of the server, if there is none.
-pub(super) fn ensure(pool: &PoolName, around: &Surroundings<'_>) {
+pub(super) fn ensure(pool: &PoolName, around: &AgentEnvironment<'_>) {
     let mut watcher = watcher(&around.run_dir, pool);
     if watcher.is_alive().unwrap_or(true) {
         return;
@@ -49,17 +49,17 @@ enum Seen {
 }
 
 /// Watches until a failure is detected, and reports it to Pacemaker.
-pub(super) fn watch(pool: &PoolName, around: &Surroundings<'_>) -> Result<(), String> {
+pub(super) fn watch(pool: &PoolName, around: &AgentEnvironment<'_>) -> Result<(), String> {
     let variable = |name: &str| {
         (around.environment)(name).ok_or_else(|| format!("the environment has no {name}"))
     };
     let resource = variable("OCF_RESOURCE_INSTANCE")?;
     let head = variable("OCF_RESKEY_CRM_meta_on_node")?;
-    let patience = monitor_patience(around.program.monitor_limit(pool));
+    let patience = monitor_time_limit(around.program.monitor_limit(pool));
     let process = ServerProcess::new(&around.run_dir, pool);
     let mut fences = Fences::default();
     let beside = || fences.look(pool, around.program, around.cluster);
-    let seen = look_on(pool, around.program, &process, patience, beside)?;
+    let seen = poll_server(pool, around.program, &process, patience, beside)?;
     if seen == Seen::Nothing {
         return Ok(());
     }
@@ -74,9 +74,9 @@ pub(super) fn watch(pool: &PoolName, around: &Surroundings<'_>) -> Result<(), St
     }
 }
 
-fn look_on(
+fn poll_server(
     pool: &PoolName,
-    program: &dyn PoolProgram,
+    program: &dyn PoolBackend,
     process: &ServerProcess,
     patience: Duration,
     mut beside: impl FnMut(),
@@ -96,7 +96,7 @@ fn look_on(
             return Ok(Seen::Ended);
         }
         let was_late = due.elapsed() > LATE;
-        let answered = program.status(pool, patience / QUESTIONS).is_some();
+        let answered = program.status(pool, patience / STATUS_REQUESTS).is_some();
         unanswered = match answered || was_late {
             true => 0,
             false => unanswered + 1,
@@ -104,7 +104,7 @@ fn look_on(
         if unanswered == 0 {
             beside();
         }
-        if unanswered >= QUESTIONS {
+        if unanswered >= STATUS_REQUESTS {
             return Ok(match process.is_alive()? {
                 true => Seen::Silent,
                 false => Seen::Ended,
@@ -127,7 +127,7 @@ mod tests {
     /// Responds to a number of requests.
     struct Program(AtomicU32);
 
-    impl PoolProgram for Program {
+    impl PoolBackend for Program {
         fn status(&self, _: &PoolName, _: Duration) -> Option<Server> {
             let take = |left: u32| left.checked_sub(1);
             let left = self
@@ -159,12 +159,12 @@ mod tests {
         let pool = "tank".parse().expect("a name");
         let process = ServerProcess::new(folder, &pool);
         let program = Program(AtomicU32::new(answers));
-        look_on(&pool, &program, &process, Duration::from_millis(1), || ())
+        poll_server(&pool, &program, &process, Duration::from_millis(1), || ())
             .expect("the state is determined")
     }
 
     #[test]
-    fn silence_and_the_end_are_seen_and_nothing_is_touched() {
+    fn hang_and_exit_are_detected_without_side_effects() {
         let folder = tempfile::tempdir().expect("a folder");
         assert_eq!(seen(folder.path(), 0), Seen::Nothing);
         let pool = "tank".parse().expect("a name");

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn of_all_copies_of_a_disk_the_newest_is_promoted_in_whatever_order_they_are_found() {
+    fn newest_copy_is_promoted_in_any_order() {
         for moments in [
             [1, 2, 3],
             [3, 2, 1],
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_of_one_disk_that_cannot_be_told_apart_are_refused() {
+    fn indistinguishable_copies_are_refused() {
         for moments in [(Some(1), Some(1)), (None, Some(1)), (None, None)] {
             let copies = [
                 ("v/z/a", 1, moments.0),

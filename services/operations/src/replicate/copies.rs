@@ -15,7 +15,7 @@ pub fn views(context: &Context<'_>) -> Result<Vec<CopyView>, Failure> {
     let mut views = Vec::new();
     for replica in promote::replicas(context, &context.root())? {
         views.push(CopyView {
-            exports: promote::places_of(&replica),
+            exports: promote::exports_of(&replica),
             is_arriving: receiver::is_receiving(&replica.name),
             orphaned_unix_s: replica.orphaned_unix_s(),
             identity: replica.identity(),
@@ -39,7 +39,7 @@ pub fn views(context: &Context<'_>) -> Result<Vec<CopyView>, Failure> {
 }
 
 fn view(context: &Context<'_>, volume: VolumeName) -> Result<CopyView, Failure> {
-    let moment = newest_moment(context, &volume)?;
+    let moment = newest_snapshot_time(context, &volume)?;
     Ok(CopyView {
         volume,
         contents_unix_s: moment,
@@ -54,7 +54,10 @@ fn view(context: &Context<'_>, volume: VolumeName) -> Result<CopyView, Failure> 
 
 /// Returns the timestamp of the newest snapshot that replication brought to `volume`, in seconds since 1970 by the
 /// sender's clock.
-pub fn newest_moment(context: &Context<'_>, volume: &VolumeName) -> Result<Option<u64>, Failure> {
+pub fn newest_snapshot_time(
+    context: &Context<'_>,
+    volume: &VolumeName,
+) -> Result<Option<u64>, Failure> {
     Ok(newest(context, volume)?.map(|state| state.moment_unix_s))
 }
 

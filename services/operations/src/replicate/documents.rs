@@ -321,7 +321,7 @@ fn view(context: &Context<'_>) -> Result<Answer, Failure> {
     };
     Ok(Answer::Replication(Box::new(ReplicationView {
         pool: context.pool.name().clone(),
-        fingerprint: key::known_by(context)?,
+        fingerprint: key::fingerprint_of(context)?,
         peers: peers(context)?.peers,
         replicated: replicated(context)?.into_iter().map(one).collect(),
         copies: copies::views(context)?,

@@ -14,7 +14,7 @@ use units::VolumeName;
 
 use super::documents::load;
 use crate::documents::All;
-use crate::events::News;
+use crate::events::NewEvent;
 
 /// A copy is late if it is older than two intervals plus this time, which allows for the duration of a run.
 const LATE_GRACE_S: u64 = 300;
@@ -167,7 +167,7 @@ pub struct Memory(BTreeMap<VolumeName, ReplicationTrouble>);
 
 impl Memory {
     /// Returns the changes since the last call.
-    pub fn look(&mut self, glances: &[ReplicationGlance]) -> Vec<News> {
+    pub fn look(&mut self, glances: &[ReplicationGlance]) -> Vec<NewEvent> {
         let mut news = Vec::new();
         let mut known = BTreeMap::new();
         for glance in glances {
@@ -177,14 +177,14 @@ impl Memory {
                     if before != Some(trouble) {
                         let (what, command) = what(glance);
                         let message = format!("{why}; {what}: `{command}`");
-                        news.push(News::of_pool("replication", message, true));
+                        news.push(NewEvent::of_pool("replication", message, true));
                     }
                     known.insert(glance.dataset.clone(), trouble);
                 }
                 _ if before.is_some() => {
                     let message =
                         format!("{} is replicated to {} again", glance.dataset, glance.to);
-                    news.push(News::of_pool("replication", message, false));
+                    news.push(NewEvent::of_pool("replication", message, false));
                 }
                 _ => {}
             }
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_that_fails_is_late_or_comes_from_the_future_is_trouble_and_others_are_not() {
+    fn failed_late_or_future_copies_are_reported() {
         use ReplicationTrouble::{ClockAhead, Failing, Late};
         let set_long_ago = ReplicateState {
             since_unix_s: NOW - 10_000,
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn trouble_is_advice_at_every_look_and_an_event_once_and_so_is_its_end() {
+    fn replication_trouble_is_steady_advice_and_one_event() {
         let failing = all(Some(900), &state(NOW - 5000, Some("connection refused")));
         let mut status = PoolStatus::default();
         add_to(&mut status, glances(&failing, NOW));
@@ -304,7 +304,7 @@ mod tests {
 
     /// A document of a newer version.
     #[test]
-    fn a_rule_that_cannot_be_read_is_trouble_too() {
+    fn unreadable_replication_rule_is_reported() {
         let own = [(
             REPLICATE_PROPERTY.to_owned(),
             r#"{"version":9,"new":1}"#.to_owned(),

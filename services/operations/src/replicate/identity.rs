@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pool_is_known_by_the_fingerprint_of_its_key() {
+    fn pool_is_identified_by_its_key_fingerprint() {
         let one = Identity::of(Identity::make("tank").expect("made"));
         let other = Identity::of(Identity::make("tank").expect("made"));
         assert_ne!(one.fingerprint, other.fingerprint);

@@ -79,7 +79,7 @@ fn renew(context: &Context<'_>) -> Result<Identity, Failure> {
 }
 
 /// Returns the fingerprint of the pool, or none if it has no key.
-pub fn known_by(context: &Context<'_>) -> Result<Option<Fingerprint>, Failure> {
+pub fn fingerprint_of(context: &Context<'_>) -> Result<Option<Fingerprint>, Failure> {
     let Some(document) = document(context)? else {
         return Ok(None);
     };
@@ -135,7 +135,7 @@ mod tests {
     use crate::documents::fake::FakeDocuments;
 
     #[test]
-    fn a_key_in_the_clear_is_sealed_and_stays_the_same() {
+    fn plaintext_key_is_sealed_unchanged() {
         let made = Identity::make("tank").expect("made");
         let plain = units::hex::encode(&made.key);
         let old = KeyDocument {

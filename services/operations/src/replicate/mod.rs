@@ -3,19 +3,19 @@
 //! Replication rules and accepted peers are stored in the pool's properties, so that they move with the pool to the
 //! head that serves it. `documents` reads and writes those; `key` stores the pool's key, `identity` uses it and checks
 //! the peer's; `wire` is the protocol; `sender` and `receiver` are the two sides, `retention` decides which snapshots
-//! the receiver retains, `places` limits its connections; `service` runs both in a pool server; `bases` are the
+//! the receiver retains, `connection_slots` limits its connections; `service` runs both in a pool server; `bases` are the
 //! snapshots and bookmarks of incremental runs; `under_way` is the active run; `health` evaluates the state of all
 //! rules.
 
 mod bases;
 mod choice;
+mod connection_slots;
 mod copies;
 mod documents;
 pub mod health;
 mod identity;
 mod key;
 mod originals;
-mod places;
 mod promote;
 mod receiver;
 mod retention;

@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_renamed_volume_is_orphaned_when_it_has_arrived_by_its_new_name() {
+    fn old_copy_is_orphaned_once_the_renamed_one_arrived() {
         let list = List {
             from: name("tank/z"),
             volumes: vec![Listed {
@@ -168,7 +168,7 @@ mod tests {
 
     /// The sender is gone, and cannot report that.
     #[test]
-    fn a_copy_that_gets_nothing_for_two_pauses_and_five_minutes_is_late() {
+    fn copy_is_late_after_two_intervals_and_five_minutes() {
         let with = |every_s: Option<u64>| {
             let rule = RuleDocument {
                 version: 1,
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_writes_neither_its_rule_nor_the_mark_of_an_orphan() {
+    fn sender_cannot_set_its_rule_or_orphan_mark() {
         let peer: Fingerprint = "a".repeat(64).try_into().expect("digits");
         let said = [RULE_PROPERTY, ORPHANED_PROPERTY, "bulkhead:export"];
         let said = said.map(|name| (name.to_owned(), "x".to_owned()));

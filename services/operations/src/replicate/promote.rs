@@ -109,7 +109,7 @@ pub fn perform(
         return Err(unconfirmed(&replicas, &plan, &age, &left_out));
     }
     for replica in &replicas {
-        forget_what_comes(context, &replica.name)?;
+        discard_partial_receive(context, &replica.name)?;
     }
     let unreserved: Vec<String> = replicas
         .iter()
@@ -230,7 +230,7 @@ fn reserve(context: &Context<'_>, replica: &Replica) -> Result<(), String> {
 fn age(context: &Context<'_>, replicas: &[Replica]) -> Result<String, Failure> {
     let mut moments: BTreeSet<u64> = BTreeSet::new();
     for replica in replicas {
-        moments.extend(copies::newest_moment(context, &replica.name)?);
+        moments.extend(copies::newest_snapshot_time(context, &replica.name)?);
     }
     let text = |moment: Option<&u64>| moment.map(|seconds| control::calendar::utc(*seconds));
     Ok(match (text(moments.first()), text(moments.last())) {
@@ -251,7 +251,7 @@ fn facts_of(replica: &Replica) -> VolumeFacts {
 }
 
 /// Returns the exports that would serve the copy. Empty if its stored document cannot be read.
-pub(super) fn places_of(replica: &Replica) -> Vec<String> {
+pub(super) fn exports_of(replica: &Replica) -> Vec<String> {
     let document = facts_of(replica).export.and_then(Result::ok);
     let places = document.as_ref().map(VolumeDocument::places);
     let share = replica.share().map(|share| format!("nfs:{share}"));
@@ -273,7 +273,7 @@ fn plan(root: &str, all: &All, replicas: &[Replica], now: u64) -> Result<Plan, F
     for replica in replicas {
         let name = &replica.name;
         if replica.is_of_files() {
-            plan.exports.extend(places_of(replica));
+            plan.exports.extend(exports_of(replica));
             plan.edits.push((name.to_string(), edits(replica, now)));
             continue;
         }
@@ -377,7 +377,7 @@ fn refuse_collisions(root: &str, all: &All, edits: &[(String, Edits)]) -> Result
 }
 
 /// Aborts an active receive, and discards the partial state of an interrupted one.
-fn forget_what_comes(context: &Context<'_>, name: &VolumeName) -> Result<(), Failure> {
+fn discard_partial_receive(context: &Context<'_>, name: &VolumeName) -> Result<(), Failure> {
     if receiver::interrupt(name) {
         let message = format!("a stream into {name} was just coming, and is ended");
         return Err(Failure::new(FailureKind::Busy, message).advise("try again shortly"));
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_get_identities_exports_and_targets_and_the_hearsay_goes() {
+    fn promotion_restores_identities_exports_and_targets() {
         let replicas = [replica("vault/a", 0), replica("vault/b", 1)];
         let plan = plan("vault", &All::default(), &replicas, 5).expect("a plan");
         assert_eq!(
@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_is_refused_whole() {
+    fn promotion_with_any_conflict_is_refused_completely() {
         let one = replica("vault/a", 0);
         let identity = one.original[IDENTITY_PROPERTY].clone();
         let other = r#"{"version":1,"iscsi":[{"target":"iqn.2026-01.org.example:tank","lun":0}]}"#;

@@ -22,7 +22,7 @@ use super::originals;
 use super::promote::refuse_promoted;
 use super::sender::TAG_PREFIX;
 use super::wire::{self, FromReceiver, FromSender, Offer, Present, Until};
-use super::{now_unix_s, places, retention};
+use super::{connection_slots, now_unix_s, retention};
 use crate::Context;
 use crate::needs;
 
@@ -108,10 +108,10 @@ pub fn serve(context: &Context<'_>, stream: TcpStream, number: u64) -> Result<()
     };
     // A later revocation closes this connection through its slot. After an earlier one, its rule is
     // no longer found.
-    match places::connections().identify(number, &peer) {
+    match connection_slots::connections().identify(number, &peer) {
         Ok(Some(older)) => drop(older.shutdown(Shutdown::Both)),
         Ok(None) => {}
-        Err(places::Lost) => {
+        Err(connection_slots::Lost) => {
             let message = "too many concurrent connections";
             return Err(Failure::new(FailureKind::Busy, message));
         }
@@ -156,7 +156,7 @@ fn rules_of(context: &Context<'_>, peer: &Fingerprint) -> Result<Vec<Peer>, Fail
 
 fn converse(context: &Context<'_>, tls: &mut Tls, peer: &Fingerprint) -> Result<(), Failure> {
     for _ in 0..MESSAGES_MAX {
-        let Some(message) = wire::hear::<FromSender>(tls)? else {
+        let Some(message) = wire::receive_message::<FromSender>(tls)? else {
             return Ok(());
         };
         let may = rules_of(context, peer)?;
@@ -169,10 +169,10 @@ fn converse(context: &Context<'_>, tls: &mut Tls, peer: &Fingerprint) -> Result<
             FromSender::List(list) => originals::listed(context, peer, &may, &list),
         };
         match outcome {
-            Ok(answer) => wire::say(tls, &answer)?,
+            Ok(answer) => wire::send_message(tls, &answer)?,
             Err(failure) => {
                 tracing::warn!(%failure, "replication into the pool");
-                wire::say(tls, &FromReceiver::Failed(failure.clone()))?;
+                wire::send_message(tls, &FromReceiver::Failed(failure.clone()))?;
                 tls.conn.send_close_notify();
                 let _ = std::io::Write::flush(tls);
                 throw_away(tls);
@@ -185,7 +185,7 @@ fn converse(context: &Context<'_>, tls: &mut Tls, peer: &Fingerprint) -> Result<
 
 /// Closes all connections of a pool that is no longer accepted.
 pub fn end_all_of(peer: &Fingerprint) {
-    for stream in places::connections().of(peer) {
+    for stream in connection_slots::connections().of(peer) {
         let _ = stream.shutdown(Shutdown::Both);
     }
 }
@@ -355,7 +355,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn file_systems_are_taken_only_where_a_rule_names_them() {
+    fn file_systems_are_received_only_with_a_rule() {
         let peer = |below: &str, files| Peer {
             fingerprint: "0".repeat(64).try_into().expect("digits"),
             below: below.parse().expect("a name"),
@@ -372,7 +372,7 @@ mod tests {
     /// A compromised sender could otherwise set properties that take effect when its copies are
     /// promoted.
     #[test]
-    fn a_sender_sets_no_property_that_has_an_effect_here() {
+    fn sender_cannot_set_effective_properties() {
         let said = |name: &str| vec![(name.to_owned(), "value".to_owned())];
         let own = said("bulkhead:export");
         assert_eq!(documents_of(&own).expect("documents"), own);

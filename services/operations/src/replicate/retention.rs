@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_that_wants_few_or_none_does_not_get_below_what_the_receiver_keeps() {
+    fn sender_cannot_reduce_the_receivers_retention() {
         let days = [1, 1, 2, 2, 3, 3, 3, 4, 4, 4];
         for wanted in [0, 1, 3] {
             assert_eq!(left(&days, wanted, LEAST), [1, 2, 3, 4, 4, 4], "{wanted}");
@@ -139,7 +139,7 @@ mod tests {
     /// A compromised sender sends a thousand snapshots in one day: the snapshots of earlier days
     /// remain.
     #[test]
-    fn no_flood_of_snapshots_pushes_out_those_of_the_days_before() {
+    fn snapshot_flood_does_not_evict_earlier_days() {
         let mut days = vec![10, 11, 12];
         for _ in 0..1000 {
             days.push(13);
@@ -150,7 +150,7 @@ mod tests {
 
     /// A compromised sender prevents the arrivals from being recorded, and claims a different day in each name.
     #[test]
-    fn days_that_only_a_sender_claims_push_out_no_day_that_was_noted() {
+    fn claimed_days_do_not_evict_recorded_days() {
         use Arrival::{Claimed, Noted};
         let at = |day: u64| day * DAY_S + 1;
         let good = [10, 17, 24, 31].map(|day| Noted(at(day)));
@@ -168,7 +168,7 @@ mod tests {
 
     /// Nothing arrives for a year: existing snapshots do not expire because of that.
     #[test]
-    fn days_without_an_arrival_do_not_count() {
+    fn days_without_an_arrival_are_ignored() {
         assert_eq!(
             left(&[1, 2, 3, 400, 400, 400, 400], 1, LEAST),
             [1, 2, 3, 400, 400, 400, 400]
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_rule_keeps_goes_oldest_first() {
+    fn expendable_snapshots_are_destroyed_oldest_first() {
         let least = Retention { newest: 2, days: 0 };
         assert_eq!(expendable(&[1, 1, 2, 3], 1, least), [0, 1]);
         assert_eq!(expendable(&[], 1, least), [0; 0]);

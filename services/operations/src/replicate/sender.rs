@@ -174,7 +174,7 @@ fn run_once(
     let mut takes_lists = false;
     for volume in originals {
         let ready = into_of(dataset, document, volume)
-            .and_then(|into| session.ask(&into))
+            .and_then(|into| session.query_copy(&into))
             .and_then(|present| {
                 refuse_other_formats(context, &present)?;
                 refuse_decryption(context, document, volume, &present)?;
@@ -214,7 +214,7 @@ fn run_once(
         }
     }
     let mut told = |text: &str| {
-        turn.tell(text);
+        turn.set_progress(text);
         progress(text);
     };
     for (number, (volume, snapshot)) in (1..).zip(&ways) {
@@ -498,15 +498,15 @@ impl<'a> Session<'a> {
     }
 
     /// Queries the state of the receiver's copy of a volume.
-    fn ask(&mut self, into: &VolumeName) -> Result<Present, Failure> {
+    fn query_copy(&mut self, into: &VolumeName) -> Result<Present, Failure> {
         let about = FromSender::About {
             version: wire::VERSION,
             volume: into.clone(),
         };
-        self.say(&about)?;
-        match self.hear()? {
+        self.send_message(&about)?;
+        match self.receive_message()? {
             FromReceiver::Present(present) => Ok(present),
-            FromReceiver::Failed(failure) => Err(self.theirs(failure)),
+            FromReceiver::Failed(failure) => Err(self.receiver_failure(failure)),
             FromReceiver::Done { .. } => {
                 Err(Failure::usage("the receiver sent an unexpected message"))
             }
@@ -515,23 +515,23 @@ impl<'a> Session<'a> {
 
     /// Has the receiver learn which volumes there are.
     fn list(&mut self, list: List) -> Result<(), Failure> {
-        self.say(&FromSender::List(list))?;
-        match self.hear()? {
+        self.send_message(&FromSender::List(list))?;
+        match self.receive_message()? {
             FromReceiver::Done { .. } => Ok(()),
-            FromReceiver::Failed(failure) => Err(self.theirs(failure)),
+            FromReceiver::Failed(failure) => Err(self.receiver_failure(failure)),
             FromReceiver::Present(_) => {
                 Err(Failure::usage("the receiver sent an unexpected message"))
             }
         }
     }
 
-    fn say(&mut self, what: &FromSender) -> Result<(), Failure> {
-        let said = wire::say(self.tls()?, what);
+    fn send_message(&mut self, what: &FromSender) -> Result<(), Failure> {
+        let said = wire::send_message(self.tls()?, what);
         said.map_err(|failure| self.broken(failure))
     }
 
-    fn hear(&mut self) -> Result<FromReceiver, Failure> {
-        match wire::hear(self.tls()?) {
+    fn receive_message(&mut self) -> Result<FromReceiver, Failure> {
+        match wire::receive_message(self.tls()?) {
             Ok(Some(heard)) => {
                 self.broken = 0;
                 Ok(heard)
@@ -555,7 +555,7 @@ impl<'a> Session<'a> {
         )
     }
 
-    fn theirs(&self, failure: Failure) -> Failure {
+    fn receiver_failure(&self, failure: Failure) -> Failure {
         let message = format!("{} says: {}", self.document.to, failure.message);
         Failure { message, ..failure }
     }
@@ -583,7 +583,7 @@ impl One<'_> {
     ) -> Result<(), Failure> {
         let mut may_resume = true;
         for _ in 0..=RESUMES_MAX {
-            let mut present = session.ask(&self.into)?;
+            let mut present = session.query_copy(&self.into)?;
             if !may_resume {
                 present.token = None;
             }
@@ -699,7 +699,7 @@ impl One<'_> {
             from: Some(self.dataset.clone()),
             every_s: self.document.every_s,
         });
-        session.say(&offer)?;
+        session.send_message(&offer)?;
         let sent = {
             let metered = Metered {
                 to: session.tls()?,
@@ -723,8 +723,10 @@ impl One<'_> {
             Ok(_) => {}
             // The receiver might have sent the reason before it closed the connection.
             Err((true, error)) => {
-                return match wire::hear(session.tls()?) {
-                    Ok(Some(FromReceiver::Failed(failure))) => Err(session.theirs(failure)),
+                return match wire::receive_message(session.tls()?) {
+                    Ok(Some(FromReceiver::Failed(failure))) => {
+                        Err(session.receiver_failure(failure))
+                    }
                     _ => {
                         session.broken += 1;
                         let message =
@@ -738,9 +740,9 @@ impl One<'_> {
                 return Err(Failure::new(FailureKind::Failed, message));
             }
         }
-        match session.hear()? {
+        match session.receive_message()? {
             FromReceiver::Done { bytes } => Ok(bytes),
-            FromReceiver::Failed(failure) => Err(session.theirs(failure)),
+            FromReceiver::Failed(failure) => Err(session.receiver_failure(failure)),
             FromReceiver::Present(_) => {
                 Err(Failure::usage("the receiver sent an unexpected message"))
             }
@@ -835,7 +837,7 @@ mod tests {
 
     /// A clock that was ahead temporarily, and a manual tag.
     #[test]
-    fn a_tag_follows_those_that_are_there_and_none_from_another_century() {
+    fn next_tag_follows_existing_tags_except_far_future_ones() {
         let free = |taken: &[u64]| first_free(1_795_000_000, &taken.iter().copied().collect());
         assert_eq!(free(&[]), 1_795_000_000);
         assert_eq!(free(&[1_794_000_000]), 1_795_000_000);
@@ -845,7 +847,7 @@ mod tests {
     }
 
     #[test]
-    fn the_failures_of_some_volumes_are_told_by_volume_and_the_same_of_all_once() {
+    fn failures_are_reported_per_volume_and_common_ones_once() {
         let name = |text: &str| text.parse::<VolumeName>().expect("a name");
         let mut run = Run {
             count: 2,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use control::replication::{ReplicateDocument, ReplicateState};
 
-use super::{documents, now_unix_s, places, receiver, sender};
+use super::{connection_slots, documents, now_unix_s, receiver, sender};
 use crate::Context;
 
 /// Connections in the kernel's accept queue.
@@ -17,7 +17,7 @@ const BACKLOG: i32 = 64;
 /// hangs it does not reach one.
 const THREADS_MAX: usize = 256;
 /// Interval between two checks for due rules.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Longest pause after a failure, in seconds; shorter if runs are more frequent.
 const RETRY_SECONDS_MAX: u64 = 60;
 
@@ -71,7 +71,7 @@ impl Service {
         if let Some(listener) = &self.state.listener {
             let _ = rustix::net::shutdown(listener, rustix::net::Shutdown::Both);
         }
-        for stream in places::connections().all() {
+        for stream in connection_slots::connections().all() {
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
@@ -98,7 +98,7 @@ impl State {
     /// Acquires a connection slot. An older unauthenticated connection might be closed for it.
     fn admit(&self, stream: &TcpStream, from: SocketAddr) -> std::io::Result<Option<u64>> {
         let own = stream.try_clone()?;
-        let mut connections = places::connections();
+        let mut connections = connection_slots::connections();
         // `stop` closes all connections that exist then.
         if self.is_stopped() {
             return Ok(None);
@@ -113,12 +113,12 @@ impl State {
 }
 
 /// A connection's slot and thread, released on drop.
-struct Place {
+struct ConnectionSlot {
     state: Arc<State>,
     number: u64,
 }
 
-impl Place {
+impl ConnectionSlot {
     fn taken(state: &Arc<State>, number: u64) -> Self {
         state.threads.fetch_add(1, Ordering::AcqRel);
         let state = Arc::clone(state);
@@ -126,9 +126,9 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        places::connections().forget(self.number);
+        connection_slots::connections().forget(self.number);
         self.state.threads.fetch_sub(1, Ordering::AcqRel);
     }
 }
@@ -161,7 +161,7 @@ fn listen_until_stopped(state: &Arc<State>, access: &Arc<dyn Access>) {
             }
         };
         let access = Arc::clone(access);
-        let place = Place::taken(state, number);
+        let place = ConnectionSlot::taken(state, number);
         let spawned = spawn("replica", move || {
             let _place = place;
             let mut stream = Some(stream);
@@ -188,7 +188,7 @@ fn run_until_stopped(state: &State, access: &dyn Access) {
         if state.is_stopped() {
             return;
         }
-        drop(state.wake.wait_timeout(guard, LOOK_INTERVAL));
+        drop(state.wake.wait_timeout(guard, POLL_INTERVAL));
     }
 }
 
@@ -226,17 +226,17 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const WAIT_MAX: Duration = Duration::from_secs(60);
 
     /// A pool of which every access blocks.
     #[derive(Default)]
-    struct Hangs {
+    struct HungPool {
         waiting: AtomicUsize,
         is_over: Mutex<bool>,
         over: Condvar,
     }
 
-    impl Access for Hangs {
+    impl Access for HungPool {
         fn with(&self, _: &mut dyn FnMut(&Context<'_>)) {
             self.waiting.fetch_add(1, Ordering::AcqRel);
             let is_over = self.is_over.lock().expect("no panic");
@@ -245,8 +245,8 @@ mod tests {
     }
 
     #[test]
-    fn strangers_get_no_thread_without_end_while_the_pool_hangs() {
-        let pool = Arc::new(Hangs::default());
+    fn unauthenticated_threads_are_bounded_while_the_pool_hangs() {
+        let pool = Arc::new(HungPool::default());
         let local = "127.0.0.1:0".parse().expect("an address");
         let access: Arc<dyn Access> = pool.clone();
         let service = Service::start(access, Some(local)).expect("started");
@@ -254,7 +254,7 @@ mod tests {
         let connect = |_| TcpStream::connect(address).expect("connected");
         let all: Vec<TcpStream> = (0..=THREADS_MAX).map(connect).collect();
         let mut last = all.last().expect("one");
-        last.set_read_timeout(Some(PATIENCE)).expect("set");
+        last.set_read_timeout(Some(WAIT_MAX)).expect("set");
         assert_eq!(last.read(&mut [0]).expect("ended at once"), 0);
         // In addition there is the thread for due rules.
         assert!(pool.waiting.load(Ordering::Acquire) <= THREADS_MAX + 1);
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_due_when_its_time_has_passed_or_soon_after_a_failure() {
+    fn replication_is_due_after_its_interval_or_soon_after_failure() {
         let document = |every_s| ReplicateDocument {
             version: 1,
             to: "localhost:1".to_owned(),

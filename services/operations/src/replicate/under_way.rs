@@ -78,7 +78,7 @@ impl Turn {
     }
 
     /// How far the volume is.
-    pub fn tell(&self, progress: &str) {
+    pub fn set_progress(&self, progress: &str) {
         if let Some(own) = &mut *lock() {
             progress.clone_into(&mut own.progress);
         }
@@ -96,11 +96,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_run_is_told_of_the_first_which_gives_its_turn_back() {
+    fn concurrent_run_is_refused_until_the_first_ends() {
         let volume = |name: &str| name.parse::<VolumeName>().expect("a name");
         let turn = Turn::take(&volume("tank/vms")).expect("free");
         turn.begin(&volume("tank/vms/b"), 2, 5);
-        turn.tell("1.2G of 4.0G, 30%");
+        turn.set_progress("1.2G of 4.0G, 30%");
         let refused = Turn::take(&volume("tank/v")).err().expect("refused");
         assert_eq!(refused.kind, FailureKind::Busy);
         for part in [

@@ -164,13 +164,15 @@ pub fn bound(stream: &TcpStream) -> io::Result<()> {
 }
 
 /// Sends a message.
-pub fn say(to: &mut dyn Connection, what: &impl Serialize) -> Result<(), Failure> {
+pub fn send_message(to: &mut dyn Connection, what: &impl Serialize) -> Result<(), Failure> {
     let mut to = to;
     frame::send(&mut to, what).map_err(|error| broken(&error))
 }
 
 /// Receives a message, or none if the peer has closed the connection.
-pub fn hear<T: DeserializeOwned>(from: &mut dyn Connection) -> Result<Option<T>, Failure> {
+pub fn receive_message<T: DeserializeOwned>(
+    from: &mut dyn Connection,
+) -> Result<Option<T>, Failure> {
     let mut from = from;
     match frame::receive(&mut from) {
         Ok(what) => Ok(Some(what)),
@@ -191,7 +193,7 @@ mod tests {
 
     /// A peer that sends single bytes slowly is timed out like one that sends none.
     #[test]
-    fn dripping_bytes_do_not_move_the_deadline() {
+    fn slow_single_bytes_do_not_extend_the_deadline() {
         const WAIT: Duration = Duration::from_millis(200);
         let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
         let address = listener.local_addr().expect("an address");

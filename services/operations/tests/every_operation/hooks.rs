@@ -170,7 +170,7 @@ fn with_open_volume() -> (Bench, Recorder) {
 }
 
 #[test]
-fn a_server_is_told_what_changes_under_its_clients() {
+fn server_is_notified_of_changes_affecting_clients() {
     let (bench, hooks) = prepared();
     let asked = [
         (
@@ -215,7 +215,7 @@ fn a_server_is_told_what_changes_under_its_clients() {
 
 /// Errors are cleared after the devices were checked: a leg that failed three times within an hour is retried too.
 #[test]
-fn clearing_the_errors_of_a_pool_tries_its_legs_again() {
+fn pool_clear_retries_its_legs() {
     let (bench, mut hooks) = prepared();
     let all = r#"{"device":null,"missing_devices_are_not_newer":false}"#;
     assert_eq!(bench.ask(&hooks, "pool.clear", all).kind, "changed");
@@ -224,12 +224,12 @@ fn clearing_the_errors_of_a_pool_tries_its_legs_again() {
     let cleared = bench.ask(&hooks, "pool.clear", all);
     assert_eq!(cleared.kind, "changed", "{}", cleared.text);
     assert!(cleared.text.contains("right:/dev/b"), "{}", cleared.text);
-    let expected = ["TakeBack left:/dev/a", "TakeBack right:/dev/b"];
+    let expected = ["Readmit left:/dev/a", "Readmit right:/dev/b"];
     assert_eq!(hooks.take(), expected);
 }
 
 #[test]
-fn an_open_volume_is_resized_and_taken_back_while_it_is_open() {
+fn open_volume_is_resized_and_rolled_back() {
     let (bench, hooks) = with_open_volume();
     let grown = bench.ask(
         &hooks,
@@ -250,7 +250,7 @@ fn an_open_volume_is_resized_and_taken_back_while_it_is_open() {
 }
 
 #[test]
-fn what_clients_use_is_not_taken_away_unless_they_say_so() {
+fn in_use_exports_are_removed_with_flag_only() {
     let (bench, mut hooks) = prepared();
     hooks.users = vec!["client 1".to_owned()];
     let export = r#"{"volume":"tank/v","name":null,"read_only":false,"access":{}}"#;
@@ -267,7 +267,7 @@ fn what_clients_use_is_not_taken_away_unless_they_say_so() {
 }
 
 #[test]
-fn a_client_that_may_live_keeps_what_it_has_unless_they_say_so() {
+fn possibly_active_client_is_expired_with_flag_only() {
     let bench = Bench::prepared();
     let hooks = Recorder::default();
     let make = r#"{"name":"tank/f","owner":0,"group":0,"mode":"755","properties":{},"parents":false,"exist_ok":false}"#;
@@ -286,7 +286,7 @@ fn a_client_that_may_live_keeps_what_it_has_unless_they_say_so() {
 }
 
 #[test]
-fn a_key_is_kept_while_what_it_opens_is_in_use() {
+fn key_of_datasets_in_use_is_not_unloaded() {
     let bench = Bench::prepared();
     let mut hooks = Recorder::default();
     let digits = "30".repeat(64);
@@ -320,7 +320,7 @@ fn a_key_is_kept_while_what_it_opens_is_in_use() {
 
 /// The exports of datasets that could not be destroyed are restored.
 #[test]
-fn a_destroy_that_fails_leaves_the_volume_exported() {
+fn failed_destroy_keeps_the_volume_exported() {
     let (bench, hooks) = prepared();
     let export = r#"{"volume":"tank/v","name":"disk","read_only":false,"access":{}}"#;
     assert_eq!(bench.ask(&hooks, "nbd.export", export).kind, "changed");
@@ -339,7 +339,7 @@ fn a_destroy_that_fails_leaves_the_volume_exported() {
 
 /// A failed write of a property is reported, and the unstored document is not served.
 #[test]
-fn a_document_that_cannot_be_kept_is_not_served() {
+fn unstored_document_is_not_served() {
     let (bench, hooks) = prepared();
     bench.pool.fail_next(
         "edit_user_properties",

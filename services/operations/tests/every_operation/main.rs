@@ -81,7 +81,7 @@ impl Bench {
     }
 
     /// Performs a line that is not a request.
-    fn meanwhile(&self, what: &str, arguments: &str) {
+    fn perform_step(&self, what: &str, arguments: &str) {
         match what {
             "hold scans" => self.pool.hold_scans(arguments == "yes"),
             "finish scan" => self.pool.finish_scan(),
@@ -144,12 +144,16 @@ impl Bench {
     /// Performs a line of a table.
     fn perform(&self, (what, arguments, expected): Case) {
         if let Some(what) = what.strip_prefix('!') {
-            return self.meanwhile(what, arguments);
+            return self.perform_step(what, arguments);
         }
-        let before = self.everything();
+        let before = self.dataset_state();
         let shown = self.shown_before(what, arguments, expected);
         if shown.is_some() {
-            assert_eq!(self.everything(), before, "a dry run of {what} {arguments}");
+            assert_eq!(
+                self.dataset_state(),
+                before,
+                "a dry run of {what} {arguments}"
+            );
         }
         let outcome = self.ask(&NoServer, what, arguments);
         assert_eq!(
@@ -157,7 +161,7 @@ impl Bench {
             "{what} {arguments}: {}",
             outcome.text
         );
-        let after = self.everything();
+        let after = self.dataset_state();
         if !["changed", "told"].contains(&expected) {
             assert_eq!(
                 after, before,
@@ -213,7 +217,7 @@ impl Bench {
     }
 
     /// Returns datasets, snapshots and bookmarks with all their properties; nothing while the pool is not accessible.
-    fn everything(&self) -> BTreeMap<String, String> {
+    fn dataset_state(&self) -> BTreeMap<String, String> {
         let pool = &self.pool as &dyn Pool;
         let mut all = BTreeMap::new();
         for info in pool
@@ -339,7 +343,7 @@ macro_rules! tables {
         )*
 
         #[test]
-        fn each_table_is_performed() {
+        fn every_table_case_runs_as_listed() {
             let performed = [$(stringify!($name)),*];
             for (name, _) in ALL {
                 assert!(performed.contains(name), "no test performs the table {name}");
@@ -355,7 +359,7 @@ tables! {
 
 /// A server listens for clients of files nowhere by itself.
 #[test]
-fn the_command_that_serves_a_pool_has_an_address_for_its_files() {
+fn pool_serve_command_contains_a_file_service_address() {
     let bench = Bench::prepared();
     let command = || match perform(&bench.context(&NoServer), Request::Status, &mut |_| {}) {
         Ok(Answer::Status(status)) => status.pool.server_command(),
@@ -389,7 +393,7 @@ fn every_operation_is_in_a_table() {
 
 /// Exports, replication and identities are only written by their own commands, not by commands that accept properties.
 #[test]
-fn no_operation_with_properties_sets_those_of_ours() {
+fn property_operations_cannot_set_bulkhead_properties() {
     let lines = || ALL.iter().flat_map(|(_, table)| table.iter());
     let mut tried = BTreeSet::new();
     for (verb, arguments, _) in lines().filter(|(verb, ..)| !verb.starts_with('!')) {
@@ -430,7 +434,7 @@ fn no_operation_with_properties_sets_those_of_ours() {
 
 /// Every modifying operation also has a refusal in a table.
 #[test]
-fn every_change_has_a_refusal_in_a_table() {
+fn every_change_has_a_refusal_case() {
     let done = ["changed", "already", "told", ""];
     let lines = || ALL.iter().flat_map(|(_, table)| table.iter());
     let refused: BTreeSet<&str> = lines()

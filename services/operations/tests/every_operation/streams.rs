@@ -34,7 +34,7 @@ fn fill(bench: &Bench) {
 const SEND: &str = r#"{"send":{"what":{"snapshot":{"name":"tank/v@1","from":null,"raw":false,"embedded":false,"plain":false}}}}"#;
 
 #[test]
-fn a_volume_goes_to_another_pool_and_what_was_cut_off_goes_on() {
+fn volume_is_sent_to_another_pool_and_resumed_after_a_cut() {
     let (from, to) = (Bench::prepared(), Bench::prepared());
     for (verb, arguments) in [
         ("volume.create", VOLUME),
@@ -99,7 +99,7 @@ fn a_volume_goes_to_another_pool_and_what_was_cut_off_goes_on() {
 }
 
 #[test]
-fn a_receive_that_was_cut_off_is_forgotten_when_it_is_aborted() {
+fn interrupted_receive_is_discarded_by_abort() {
     let bench = Bench::prepared();
     for (verb, arguments) in [
         ("volume.create", VOLUME),

@@ -11,7 +11,7 @@ use super::cases::ALL;
 use super::{Bench, request};
 
 #[test]
-fn each_operation_does_what_it_says_or_is_refused_as_unsupported() {
+fn operations_on_volumes_only_engine_succeed_or_are_unsupported() {
     let mut refused: BTreeMap<Capability, BTreeSet<&str>> = BTreeMap::new();
     let (mut done, mut free) = (BTreeSet::new(), BTreeSet::new());
     for (table, lines) in ALL {
@@ -22,17 +22,17 @@ fn each_operation_does_what_it_says_or_is_refused_as_unsupported() {
             if let Some(what) = verb.strip_prefix('!') {
                 // The others are about devices, logs and files.
                 match what {
-                    "file" => bench.meanwhile(what, arguments),
+                    "file" => bench.perform_step(what, arguments),
                     _ => is_as_told = false,
                 }
                 continue;
             }
             let line = format!("{table}: {verb} {arguments}");
-            let before = bench.everything();
+            let before = bench.dataset_state();
             let outcome = bench.ask(&NoServer, verb, arguments);
             let is_unsupported = outcome.kind == "Unsupported";
             if is_unsupported || !["changed", "told"].contains(&outcome.kind.as_str()) {
-                assert_eq!(bench.everything(), before, "{line}: {}", outcome.text);
+                assert_eq!(bench.dataset_state(), before, "{line}: {}", outcome.text);
             }
             let capability = demanded(&request(verb, &bench.filled_in(arguments)));
             if capability.is_none() {

@@ -164,7 +164,7 @@ impl Site {
 /// A copy is replicated onward: received snapshots are forwarded, and remain under the control of
 /// this side's retention.
 #[test]
-fn replicating_onward_leaves_received_history_and_the_first_replication_alone() {
+fn onward_replication_keeps_received_history() {
     let _alone = alone();
     let [first, second, third] = ["tank", "vault", "attic"].map(Site::new);
     first.make("tank/v");
@@ -191,7 +191,7 @@ fn replicating_onward_leaves_received_history_and_the_first_replication_alone() 
 
 /// The copies are promoted, and replicated back to the original pool.
 #[test]
-fn replicating_back_after_a_promotion_keeps_the_history_that_had_arrived() {
+fn replication_back_after_promotion_keeps_received_history() {
     let _alone = alone();
     let [first, second] = ["tank", "vault"].map(Site::new);
     first.make("tank/v");
@@ -207,7 +207,7 @@ fn replicating_back_after_a_promotion_keeps_the_history_that_had_arrived() {
 }
 
 #[test]
-fn two_destinations_of_a_volume_keep_a_base_each() {
+fn each_destination_of_a_volume_keeps_its_base() {
     let _alone = alone();
     let [first, second, third] = ["tank", "vault", "attic"].map(Site::new);
     first.make("tank/z/v");
@@ -225,7 +225,7 @@ fn two_destinations_of_a_volume_keep_a_base_each() {
 }
 
 #[test]
-fn a_destination_whose_snapshots_were_all_destroyed_goes_on_from_its_bookmark() {
+fn replication_resumes_from_a_bookmark_without_snapshots() {
     let _alone = alone();
     let [first, second] = ["tank", "vault"].map(Site::new);
     first.make("tank/v");
@@ -240,7 +240,7 @@ fn a_destination_whose_snapshots_were_all_destroyed_goes_on_from_its_bookmark() 
 
 /// One of three volumes cannot arrive: the copy of it was promoted.
 #[test]
-fn one_volume_that_is_refused_holds_up_no_other_and_leaves_no_pile_of_snapshots() {
+fn refused_volume_blocks_no_other_and_piles_up_no_snapshots() {
     let _alone = alone();
     let [first, second] = ["tank", "vault"].map(Site::new);
     for name in ["tank/z/a", "tank/z/b", "tank/z/c"] {
@@ -285,7 +285,7 @@ fn one_volume_that_is_refused_holds_up_no_other_and_leaves_no_pile_of_snapshots(
 
 /// An interrupted first copy that was started by hand.
 #[test]
-fn a_part_that_was_sent_by_hand_does_not_block_replication() {
+fn manual_partial_receive_does_not_block_replication() {
     let _alone = alone();
     let [first, second] = ["tank", "vault"].map(Site::new);
     first.make("tank/v");
@@ -324,7 +324,7 @@ fn a_part_that_was_sent_by_hand_does_not_block_replication() {
 }
 
 #[test]
-fn a_snapshot_from_the_end_of_time_does_not_stop_replication_and_no_new_one_is_made() {
+fn far_future_snapshot_does_not_stop_replication() {
     let _alone = alone();
     let [first, second] = ["tank", "vault"].map(Site::new);
     first.make("tank/v");
@@ -339,7 +339,7 @@ fn a_snapshot_from_the_end_of_time_does_not_stop_replication_and_no_new_one_is_m
 }
 
 #[test]
-fn an_encrypted_volume_is_not_sent_decrypted_unless_that_is_said() {
+fn encrypted_volume_is_sent_decrypted_with_flag_only() {
     let _alone = alone();
     let [first, second] = ["tank", "vault"].map(Site::new);
     first.ok(json!({"key": {"create": {"name": "tank/p",
@@ -393,7 +393,7 @@ impl Site {
 
 /// The sender's volume was renamed and mapped again: its copy under the former name is the same disk in an older state.
 #[test]
-fn a_volume_that_was_renamed_between_two_runs_is_promoted_once_and_in_its_newest_state() {
+fn renamed_volume_is_promoted_once_in_its_newest_state() {
     let _alone = alone();
     for runs_after in [1, 2] {
         let [first, second] = ["tank", "vault"].map(Site::new);
@@ -434,7 +434,7 @@ fn a_volume_that_was_renamed_between_two_runs_is_promoted_once_and_in_its_newest
 
 /// The newest copy alone is the disk, whichever is named.
 #[test]
-fn an_older_copy_of_a_disk_is_not_promoted_in_place_of_the_newer_one() {
+fn older_copy_is_not_promoted_instead_of_the_newer_one() {
     let _alone = alone();
     let [first, second] = ["tank", "vault"].map(Site::new);
     first.make("tank/z/a");
@@ -453,7 +453,7 @@ fn an_older_copy_of_a_disk_is_not_promoted_in_place_of_the_newer_one() {
 
 /// The sender is switched off.
 #[test]
-fn the_receiver_reports_copies_for_which_nothing_arrives_any_more() {
+fn receiver_reports_stale_copies() {
     let _alone = alone();
     let [first, second] = ["tank", "vault"].map(Site::new);
     first.make("tank/v");
@@ -479,7 +479,7 @@ fn the_receiver_reports_copies_for_which_nothing_arrives_any_more() {
 
 /// A promotion of all copies skips a volume that the sender destroyed; one that names it promotes it.
 #[test]
-fn the_copy_of_a_volume_that_the_sender_destroyed_is_promoted_by_name_only() {
+fn copy_of_a_destroyed_volume_is_promoted_by_name_only() {
     let _alone = alone();
     let [first, second] = ["tank", "vault"].map(Site::new);
     for name in ["tank/z/a", "tank/z/b"] {
@@ -516,7 +516,7 @@ fn the_copy_of_a_volume_that_the_sender_destroyed_is_promoted_by_name_only() {
 
 /// The site is lost while the copy under the new name is on its way for the first time.
 #[test]
-fn the_only_copy_of_a_renamed_volume_is_promoted_although_its_name_is_gone() {
+fn only_copy_of_a_renamed_volume_is_promoted() {
     let _alone = alone();
     let [first, second] = ["tank", "vault"].map(Site::new);
     first.make("tank/z/a");

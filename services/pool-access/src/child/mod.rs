@@ -18,9 +18,9 @@ pub use self::question::{Question, perform};
 /// Maximum bytes of output that are read.
 const OUTPUT_BYTES_MAX: u64 = 64 << 20;
 /// Maximum number of last output lines that are retained for a failure.
-const LAST_WORDS_MAX: usize = 5;
+const LAST_LINES_MAX: usize = 5;
 /// Polling interval of a running process.
-const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Time after SIGTERM until the process is killed.
 const END_WAIT: Duration = Duration::from_secs(60);
 
@@ -110,7 +110,7 @@ pub fn run(run: Run<'_>, progress: &mut dyn FnMut(&str)) -> Result<Ran, Failure>
         let mut note = |line: String| {
             progress(&line);
             last_words.push(line);
-            let over = last_words.len().saturating_sub(LAST_WORDS_MAX);
+            let over = last_words.len().saturating_sub(LAST_LINES_MAX);
             last_words.drain(..over);
         };
         let code = wait(&mut child, run.limit, run.cancel, &lines, &mut note);
@@ -164,6 +164,6 @@ fn wait(
             }
             _ => {}
         }
-        std::thread::sleep(LOOK_INTERVAL);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }

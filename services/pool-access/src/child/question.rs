@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use units::PoolName;
 
 /// Longest question, in bytes.
-const QUESTION_BYTES_MAX: u64 = 16 << 20;
+const REQUEST_BYTES_MAX: u64 = 16 << 20;
 
 /// The request.
 #[derive(Debug, Serialize, Deserialize)]
@@ -35,14 +35,14 @@ pub enum Question {
 pub fn perform(common: &Common, out: Printer) -> Result<(), Failure> {
     let mut text = String::new();
     std::io::stdin()
-        .take(QUESTION_BYTES_MAX)
+        .take(REQUEST_BYTES_MAX)
         .read_to_string(&mut text)
         .map_err(|error| Failure::usage(format!("read the question: {error}")))?;
     let question: Question = serde_json::from_str(&text)
         .map_err(|error| Failure::usage(format!("the question is not understood: {error}")))?;
-    crate::audit::leave_to_the_head();
+    crate::audit::suppress_audit_log();
     let mut progress = |line: &str| {
-        output::log().say(&format!("{line}\n"));
+        output::log().write_line(&format!("{line}\n"));
     };
     let answer: Answer = match question {
         Question::Ask { pool, request } => {

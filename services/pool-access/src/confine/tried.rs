@@ -82,7 +82,7 @@ impl Place {
 #[cfg(target_arch = "x86_64")]
 #[test]
 #[allow(clippy::print_stderr, reason = "a skipped test prints the reason")]
-fn nothing_that_a_taken_over_server_tries_works_with_landlock_or_without() {
+fn compromised_server_attempts_fail_with_or_without_landlock() {
     if !rustix::process::getuid().is_root() || Command::new("python3").arg("-V").output().is_err() {
         eprintln!("skipped: it needs root and python3");
         return;

@@ -25,7 +25,7 @@ const HARMLESS: [&str; 7] = ["null", "zero", "full", "random", "urandom", "tty",
 /// Directories of `/dev` without hardware devices.
 const WITHOUT_DEVICES: [&str; 4] = ["pts", "shm", "mqueue", "hugepages"];
 /// Secrets of the host, and control sockets of its services.
-const OF_THE_MACHINE: [&str; 22] = [
+const HOST_PATHS: [&str; 22] = [
     "/etc/gshadow",
     "/etc/gshadow-",
     "/etc/shadow",
@@ -95,7 +95,7 @@ pub fn narrow(view: &View<'_>) -> Result<(), String> {
     if let Some(written) = view.written {
         only_read_elsewhere(written).map_err(|error| error.to_string())?;
     }
-    let machine = OF_THE_MACHINE.iter().map(PathBuf::from);
+    let machine = HOST_PATHS.iter().map(PathBuf::from);
     let machine = machine.filter(|_| view.of_the_machine);
     let hidden = view.secrets.iter().cloned().chain(machine).chain(devices);
     // All of them, even after a failure.
@@ -205,7 +205,7 @@ fn hide(path: &Path) -> std::io::Result<()> {
 
 /// Returns block devices that the host itself uses, and character devices that control it.
 fn devices_to_hide(mounts: &[Mount]) -> Vec<PathBuf> {
-    let used = used_by_the_machine(mounts);
+    let used = used_by_the_host(mounts);
     let mut found = Vec::new();
     collect(Path::new(DEVICES), &mut |path, kind| {
         let is_hidden = match kind {
@@ -245,7 +245,7 @@ fn collect(folder: &Path, each: &mut dyn FnMut(&Path, FileType)) {
 
 /// Returns the device numbers of mounted file systems and swap space, and of the devices below
 /// them.
-fn used_by_the_machine(mounts: &[Mount]) -> BTreeSet<u64> {
+fn used_by_the_host(mounts: &[Mount]) -> BTreeSet<u64> {
     let swaps = std::fs::read_to_string("/proc/swaps").unwrap_or_default();
     let swaps = swaps.lines().skip(1);
     let swaps = swaps.filter_map(|line| line.split_whitespace().next().map(unescaped));
@@ -324,7 +324,7 @@ mod tests {
 
     /// The pool's disks must stay: only devices that the host itself has mounted are hidden.
     #[test]
-    fn a_disk_is_the_machines_own_with_its_partition_and_what_is_below() {
+    fn mounted_host_disk_includes_partitions_and_lower_devices() {
         let folder = tempfile::tempdir().expect("a folder");
         let place = |name: &str| folder.path().join(name);
         let make = |name: &str, number: &str| {

@@ -78,7 +78,7 @@ pub trait Tools {
 
     /// Whether the block device at `path` supports persistent reservations; nothing of it is changed. `None` if it is no block
     /// device or cannot be opened.
-    fn knows_reservations(&self, path: &Path) -> Option<bool>;
+    fn supports_reservations(&self, path: &Path) -> Option<bool>;
 
     /// Whether the device at `path`, which failed, again reads and writes the label that identifies it as the device of
     /// that number of the pool.
@@ -212,5 +212,5 @@ pub fn tools_of(engine_name: &str) -> Option<&'static dyn Tools> {
 
 /// Returns the implementation of pools of legs.
 pub fn legs() -> &'static dyn leg_door::Legs {
-    &leg_admin::Wing
+    &leg_admin::EntryPoint
 }

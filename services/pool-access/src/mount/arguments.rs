@@ -61,7 +61,7 @@ impl MountArgs {
     /// Returns the access mode of the pool: a snapshot is never changed.
     pub fn access(&self) -> Access {
         match self.read_only || matches!(self.what, Named::Snapshot(_)) {
-            true => Access::Look,
+            true => Access::ReadOnly,
             false => Access::Change,
         }
     }

@@ -17,7 +17,7 @@ use engine::keys::KeyMaterial;
 use engine::pool::CandidateState;
 use fuse::{Mount, MountError, MountErrorKind};
 use operations::{Context, DocumentCache, NoServer, dataset_failure};
-use output::signals::{self, Told};
+use output::signals::{self, SignalEvent};
 use rendering::Printer;
 use serde_json::json;
 use units::PoolName;
@@ -37,14 +37,14 @@ const FORCED_END_WAIT: Duration = Duration::from_secs(5);
 /// An event of a mount.
 enum Event {
     /// A signal was received.
-    Told(Told),
+    SignalEvent(SignalEvent),
     /// The kernel's connection has closed.
     Ended(std::io::Result<()>),
 }
 
-impl From<Told> for Event {
-    fn from(told: Told) -> Self {
-        Self::Told(told)
+impl From<SignalEvent> for Event {
+    fn from(told: SignalEvent) -> Self {
+        Self::SignalEvent(told)
     }
 }
 
@@ -54,7 +54,7 @@ type Events<'a> = (Sender<Event>, &'a Receiver<Event>);
 /// Mounts, and blocks until the file system is unmounted.
 pub fn run(args: &MountArgs, common: &Common, out: Printer) -> Result<(), Failure> {
     let pool = &args.pool();
-    fuse::check_place(&args.at).map_err(|error| mount_failure(&error))?;
+    fuse::check_mount_point(&args.at).map_err(|error| mount_failure(&error))?;
     // During the prompt, Ctrl-C terminates the command as usual.
     let key = args.key()?;
     let (sender, events) = channel();
@@ -92,7 +92,7 @@ fn open_and_show(
     let let_go = match access {
         Access::Change => open::export(pool),
         // Nothing was written, and its disks are released when this process exits.
-        Access::Look => Ok(()),
+        Access::ReadOnly => Ok(()),
     };
     shown.and(let_go)
 }
@@ -113,7 +113,7 @@ fn load_keys(
         operations::rescue_clones::clean_up(&context, &BTreeSet::new());
     }
     let Some(key) = key else {
-        operations::key::load_what_is_kept(&context);
+        operations::key::load_stored_keys(&context);
         return Ok(());
     };
     let keys = operations::needs(pool.keys())?;
@@ -151,7 +151,7 @@ fn show(
     out: Printer,
     (sender, events): Events<'_>,
 ) -> Result<(), Failure> {
-    let read_only = args.access() == Access::Look;
+    let read_only = args.access() == Access::ReadOnly;
     let opened = operations::needs(pool.files())?.open_file_system(args.dataset(), read_only);
     let name = args.dataset().as_str();
     let opened = opened.map_err(|error| open_failure(name, error))?;
@@ -168,7 +168,7 @@ fn show(
         wait(&mount, name, out, events)
     });
     if ended.is_err() {
-        let _ = mount.unmount_by_force();
+        let _ = mount.force_unmount();
     }
     opened.close();
     ended
@@ -211,19 +211,19 @@ fn wait(mount: &Mount, name: &str, out: Printer, events: &Receiver<Event>) -> Re
             Ok(Event::Ended(ended)) => {
                 return ended.map_err(Failure::of(format!("answer for {name}")));
             }
-            Ok(Event::Told(Told::Reload)) => continue,
-            Ok(Event::Told(Told::Stop(_))) => stops += 1,
+            Ok(Event::SignalEvent(SignalEvent::Reload)) => continue,
+            Ok(Event::SignalEvent(SignalEvent::Stop(_))) => stops += 1,
             Err(RecvTimeoutError::Timeout) => {}
             // The signal thread is gone: handled like a signal.
             Err(RecvTimeoutError::Disconnected) => stops += 1,
         }
         if stops > 1 {
-            mount.unmount_by_force().map_err(&failed)?;
+            mount.force_unmount().map_err(&failed)?;
             let until = *until.get_or_insert_with(|| Instant::now() + FORCED_END_WAIT);
             if Instant::now() >= until {
                 return Ok(());
             }
-        } else if !mount.unmount().map_err(&failed)? && matches!(event, Ok(Event::Told(_))) {
+        } else if !mount.unmount().map_err(&failed)? && matches!(event, Ok(Event::SignalEvent(_))) {
             let at = mount.at().display();
             out.progress(&format!(
                 "{at} is in use: it is unmounted when files and directories in it are closed. Another Ctrl-C does not wait."

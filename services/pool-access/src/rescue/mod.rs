@@ -15,7 +15,7 @@ use control::operations::volume::rescue::begin::Begin;
 use control::operations::volume::rescue::end::End;
 use control::request::{Request, RescueRequest, VolumeRequest};
 use control::{Answer, Failure, FailureKind, PoolLock};
-use output::signals::{self, Told};
+use output::signals::{self, SignalEvent};
 use rendering::Printer;
 use units::{PoolName, VolumeName};
 
@@ -23,7 +23,7 @@ pub use self::arguments::{EXAMPLES, RescueArgs};
 use crate::pools;
 
 /// Interval between two checks that the rescue is active.
-const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Begins a rescue, stops one, or lists them.
 pub fn run(args: &RescueArgs, common: &Common, out: Printer) -> Result<(), Failure> {
@@ -114,11 +114,11 @@ fn wait(
     common: &Common,
     pool: &PoolName,
     volume: &VolumeName,
-    signals: &Receiver<Told>,
+    signals: &Receiver<SignalEvent>,
 ) -> Result<String, Failure> {
     loop {
-        match signals.recv_timeout(LOOK_INTERVAL) {
-            Ok(Told::Stop(_)) => {
+        match signals.recv_timeout(POLL_INTERVAL) {
+            Ok(SignalEvent::Stop(_)) => {
                 let volume = volume.clone();
                 return match ask(common, pool, End { volume }.into())? {
                     Answer::Done(done) => Ok(done.message),
@@ -126,7 +126,7 @@ fn wait(
                 };
             }
             Ok(_) | Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => std::thread::sleep(LOOK_INTERVAL),
+            Err(RecvTimeoutError::Disconnected) => std::thread::sleep(POLL_INTERVAL),
         }
         let listed = ask(common, pool, RescueRequest::List);
         match listed {

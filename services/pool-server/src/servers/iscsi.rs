@@ -30,7 +30,7 @@ use units::{IscsiName, PoolName, VolumeName};
 use super::super::portals::{self, Addresses};
 use super::super::shared_pool::SharedPool;
 use super::super::unit_store::UnitStore;
-use super::{Client, ContentsTold, Export, Protocol, Start, Wanted, sessions};
+use super::{Client, ContentsNotified, Export, Protocol, Start, Wanted, sessions};
 
 /// Write buffers over all connections.
 const PAYLOAD_BYTES_MAX: u64 = 512 << 20;
@@ -252,7 +252,7 @@ impl Protocol for Server {
         volume: &VolumeName,
         _device: &SharedDevice,
         _was_resized: bool,
-    ) -> ContentsTold {
+    ) -> ContentsNotified {
         let served = self.served();
         let mut sessions = 0;
         for Shown { target, volumes } in served.targets.values() {
@@ -261,7 +261,7 @@ impl Protocol for Server {
                 target.check_capacities();
             }
         }
-        ContentsTold {
+        ContentsNotified {
             sessions,
             closed: 0,
         }
@@ -339,8 +339,8 @@ impl Protocol for Server {
         self.server.announce_end();
     }
 
-    fn silence_withdrawn(&self) -> usize {
-        self.server.silence_withdrawn()
+    fn silence_removed_addresses(&self) -> usize {
+        self.server.silence_removed_addresses()
     }
 
     fn drop_all(&self) {

@@ -174,14 +174,14 @@ fn portal_views(
 
 /// How clients were notified of a volume's new contents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ContentsTold {
+pub struct ContentsNotified {
     /// Sessions that were notified.
     pub sessions: u64,
     /// Connections that were closed, because the protocol has no such notification.
     pub closed: u64,
 }
 
-impl std::ops::AddAssign for ContentsTold {
+impl std::ops::AddAssign for ContentsNotified {
     fn add_assign(&mut self, more: Self) {
         self.sessions += more.sessions;
         self.closed += more.closed;
@@ -232,7 +232,7 @@ pub trait Protocol: Send + Sync {
 
     /// Whether [`Self::apply`] should be retried after some seconds, because a failed step may succeed or
     /// [`Self::problems`] has changed.
-    fn wants_another_try(&self) -> bool {
+    fn wants_retry(&self) -> bool {
         false
     }
 
@@ -256,7 +256,7 @@ pub trait Protocol: Send + Sync {
         volume: &VolumeName,
         device: &SharedDevice,
         was_resized: bool,
-    ) -> ContentsTold;
+    ) -> ContentsNotified;
 
     /// Adds the exports and clients to `status`. A protocol with a view of its own overrides this.
     fn show(&self, served: &Served<'_>, status: &mut Status) {
@@ -313,7 +313,7 @@ pub trait Protocol: Send + Sync {
 
     /// Closes connections after their local address was removed from this host, without a FIN or RST. Returns their
     /// number.
-    fn silence_withdrawn(&self) -> usize;
+    fn silence_removed_addresses(&self) -> usize;
 
     /// Drops all connections without further replies.
     fn drop_all(&self);
@@ -346,7 +346,7 @@ pub trait FileProtocol {
     fn close(&self, dataset: &VolumeName);
 
     /// Closes the file systems at and below `dataset`, which may be the pool's root. [`Protocol::apply`] reopens them.
-    fn opened_anew(&self, dataset: &str);
+    fn close_for_reopen(&self, dataset: &str);
 
     /// Closes all file systems, after [`Protocol::drain`] and before the pool is closed. May block.
     fn close_all(&self);

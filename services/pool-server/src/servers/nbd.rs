@@ -19,7 +19,7 @@ use units::{PoolName, VolumeName};
 use super::super::portals::{self, Addresses};
 use super::super::serving::Setup;
 use super::{
-    Client, ContentsTold, Export, Protocol, Served, Start, Wanted, portal_views, sessions,
+    Client, ContentsNotified, Export, Protocol, Served, Start, Wanted, portal_views, sessions,
 };
 
 /// The NBD server of a pool.
@@ -126,12 +126,12 @@ impl Protocol for Server {
         _volume: &VolumeName,
         device: &SharedDevice,
         was_resized: bool,
-    ) -> ContentsTold {
+    ) -> ContentsNotified {
         let closed = match was_resized {
             true => self.server.drop_sessions_of(device) as u64,
             false => 0,
         };
-        ContentsTold {
+        ContentsNotified {
             sessions: 0,
             closed,
         }
@@ -184,8 +184,8 @@ impl Protocol for Server {
         self.server.peers()
     }
 
-    fn silence_withdrawn(&self) -> usize {
-        self.server.silence_withdrawn()
+    fn silence_removed_addresses(&self) -> usize {
+        self.server.silence_removed_addresses()
     }
 
     fn drop_all(&self) {

@@ -41,7 +41,7 @@ use units::{PoolName, VolumeName};
 use super::super::portals::Addresses;
 use super::super::serving::Setup;
 use super::super::shared_pool::SharedPool;
-use super::{Client, ContentsTold, Export, FileProtocol, Protocol, Start, Wanted, portal_views};
+use super::{Client, ContentsNotified, Export, FileProtocol, Protocol, Start, Wanted, portal_views};
 use clients::PoolRecord;
 use files::OpenFiles;
 use shares::{Shares, is_below};
@@ -160,7 +160,7 @@ impl Server {
     }
 
     /// Closes these file systems. Clients must retry until their state is known.
-    fn put_aside(&self, is_meant: impl Fn(&str) -> bool) {
+    fn close_temporarily(&self, is_meant: impl Fn(&str) -> bool) {
         let state = &mut *self.state();
         if !state.files.names().any(&is_meant) {
             return;
@@ -172,7 +172,7 @@ impl Server {
         let aside = closed.into_iter().map(|one| (one.name, one.files.id()));
         state.aside.extend(aside);
         desired.closed = state.aside.values().copied().collect();
-        self.apply_what_can_be(state, desired);
+        self.apply_supported(state, desired);
         state.has_failed = true;
         state.files.keep_only(|name| !is_meant(name));
     }
@@ -190,7 +190,7 @@ impl Server {
     }
 
     /// Applies `desired`, without the parts that the server refuses.
-    fn apply_what_can_be(&self, state: &mut State, mut desired: DesiredState) {
+    fn apply_supported(&self, state: &mut State, mut desired: DesiredState) {
         loop {
             let refused = match self.server.apply(desired.clone()) {
                 Ok(()) | Err(ApplyError::Ended) => break,
@@ -421,7 +421,7 @@ impl Protocol for Server {
             has_more_to_come = desired.has_more_to_come,
             "applying NFS shares"
         );
-        self.apply_what_can_be(state, desired);
+        self.apply_supported(state, desired);
         state.files.keep_only(|name| shares.all.contains_key(name));
         Ok(())
     }
@@ -432,7 +432,7 @@ impl Protocol for Server {
         state.problems.iter().chain(&state.told).cloned().collect()
     }
 
-    fn wants_another_try(&self) -> bool {
+    fn wants_retry(&self) -> bool {
         // A locked state means that another thread is applying.
         let state = self.state.try_lock();
         state.is_ok_and(|state| {
@@ -463,8 +463,8 @@ impl Protocol for Server {
     }
 
     /// Not applicable: only clients write to a file system.
-    fn contents_changed(&self, _: &VolumeName, _: &SharedDevice, _: bool) -> ContentsTold {
-        ContentsTold::default()
+    fn contents_changed(&self, _: &VolumeName, _: &SharedDevice, _: bool) -> ContentsNotified {
+        ContentsNotified::default()
     }
 
     fn clients(&self) -> Vec<Client> {
@@ -502,8 +502,8 @@ impl Protocol for Server {
         self.server.peers()
     }
 
-    fn silence_withdrawn(&self) -> usize {
-        self.server.silence_withdrawn()
+    fn silence_removed_addresses(&self) -> usize {
+        self.server.silence_removed_addresses()
     }
 
     fn drop_all(&self) {
@@ -544,11 +544,11 @@ impl FileProtocol for Server {
     }
 
     fn close(&self, dataset: &VolumeName) {
-        self.put_aside(|name| is_at_or_below(name, dataset));
+        self.close_temporarily(|name| is_at_or_below(name, dataset));
     }
 
-    fn opened_anew(&self, dataset: &str) {
-        self.put_aside(|name| name == dataset || is_below(name, dataset));
+    fn close_for_reopen(&self, dataset: &str) {
+        self.close_temporarily(|name| name == dataset || is_below(name, dataset));
     }
 
     fn close_all(&self) {

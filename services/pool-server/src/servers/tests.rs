@@ -187,13 +187,13 @@ impl Protocol for Echo {
         volume: &VolumeName,
         _device: &SharedDevice,
         was_resized: bool,
-    ) -> ContentsTold {
+    ) -> ContentsNotified {
         let mut state = self.state();
         let shown = state.exports.values().filter(|(shown, _)| shown == volume);
         let sessions = shown.count() as u64;
         let closed = u64::from(was_resized);
         state.closed_by_resize += closed;
-        ContentsTold { sessions, closed }
+        ContentsNotified { sessions, closed }
     }
 
     fn clients(&self) -> Vec<Client> {
@@ -243,7 +243,7 @@ impl Protocol for Echo {
             .collect()
     }
 
-    fn silence_withdrawn(&self) -> usize {
+    fn silence_removed_addresses(&self) -> usize {
         0
     }
 
@@ -280,7 +280,7 @@ fn told(words: &[&str]) -> Result<Listen, clap::Error> {
 }
 
 #[test]
-fn options_of_another_protocol_follow_from_its_description() {
+fn options_of_a_protocol_follow_from_its_description() {
     let command = Listen::options(clap::Command::new("serve"), &[&ECHO]);
     let help = command.clone().render_long_help().to_string();
     for said in [
@@ -313,7 +313,7 @@ fn options_of_another_protocol_follow_from_its_description() {
 }
 
 #[test]
-fn another_protocol_needs_nothing_but_its_registration() {
+fn new_protocol_needs_only_its_registration() {
     let folder = tempfile::tempdir().expect("a folder");
     let pool = Arc::new(SharedPool::new(pool()));
     let (name, volume) = ("tank".parse().expect("a name"), "tank/v".parse());
@@ -376,7 +376,7 @@ fn another_protocol_needs_nothing_but_its_registration() {
         let users = serving.users_of(&used);
         assert!(users[0].starts_with("echo client unix"), "{users:?}");
     }
-    let told = serving.tell_contents_changed(&volume, true);
+    let told = serving.notify_contents_changed(&volume, true);
     assert_eq!((told.sessions, told.closed), (1, 1));
     assert_eq!(serving.volumes.open_count(), 1);
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use super::*;
 
 #[test]
-fn legs_on_a_network_of_clients_are_found() {
+fn leg_traffic_on_a_client_network_is_reported() {
     let text = replaced(
         LEGS,
         "networks = [\"legs-a\", \"legs-b\"]",
@@ -17,7 +17,7 @@ fn legs_on_a_network_of_clients_are_found() {
 }
 
 #[test]
-fn a_witness_that_only_remembers_is_found() {
+fn witness_without_a_vote_is_reported() {
     let from = LEGS.find("[quorum]").expect("there");
     let to = LEGS.find("[networks.storage-a]").expect("there");
     let text = replaced(LEGS, &LEGS[from..to], "[quorum]\nrule = \"two-node\"\n\n");
@@ -30,7 +30,7 @@ fn a_witness_that_only_remembers_is_found() {
 }
 
 #[test]
-fn a_witness_that_a_head_does_not_reach_is_found() {
+fn witness_unreachable_from_a_head_is_reported() {
     let way: SocketAddr = "10.77.9.31:7071".parse().expect("an address");
     let found = |is_open| {
         findings_of(LEGS, |facts| {

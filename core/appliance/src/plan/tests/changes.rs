@@ -486,7 +486,7 @@ fn running(text: &str) -> Actual {
 
 /// The head joins a running cluster.
 #[test]
-fn a_third_head_comes_also_in_a_run_that_is_cut_off() {
+fn interrupted_add_of_a_third_head_completes() {
     let desired = desired_of(&three());
     let mut before = running(TWO);
     let third = bare(&desired).heads.remove(&head("third")).expect("bare");
@@ -496,7 +496,7 @@ fn a_third_head_comes_also_in_a_run_that_is_cut_off() {
 
 /// The head was stopped by hand first, as the refusal demands, or is permanently lost.
 #[test]
-fn a_head_that_left_goes_from_the_file_also_in_a_run_that_is_cut_off() {
+fn interrupted_removal_of_a_head_completes() {
     let desired = desired_of(TWO);
     let mut before = running(&three());
     before.heads.remove(&head("third"));
@@ -642,33 +642,33 @@ fn assert_refused_or_done(text: &str, table: &[(&str, Edit, Fate)]) {
 }
 
 #[test]
-fn every_change_of_the_file_is_refused_or_done_whole_and_powers_no_head_off() {
+fn every_edit_is_refused_or_completes_without_fencing() {
     assert_refused_or_done(TWO, TABLE);
 }
 
 #[test]
-fn every_change_of_a_witness_is_done_whole_and_powers_no_head_off() {
+fn every_witness_edit_completes_without_fencing() {
     assert_refused_or_done(WITNESS, WITNESS_TABLE);
 }
 
 #[test]
-fn every_change_of_ipv6_is_refused_or_done_whole_and_powers_no_head_off() {
+fn every_ipv6_edit_is_refused_or_completes_without_fencing() {
     assert_refused_or_done(IPV6, IPV6_TABLE);
 }
 
 #[test]
-fn every_change_of_three_heads_is_refused_or_done_whole_and_powers_no_head_off() {
+fn every_three_head_edit_is_refused_or_completes_unfenced() {
     assert_refused_or_done(&three(), THREE_TABLE);
 }
 
 #[test]
-fn every_change_of_pools_of_legs_is_refused_or_done_whole_and_powers_no_head_off() {
+fn every_leg_pool_edit_is_refused_or_completes_unfenced() {
     assert_refused_or_done(LEGS, LEGS_TABLE);
 }
 
 /// Temporary settings of an operator are only removed by the operator.
 #[test]
-fn no_change_ends_maintenance_or_starts_what_an_operator_stopped() {
+fn edits_keep_maintenance_mode_and_stopped_resources() {
     for (what, edit, _) in TABLE.iter().filter(|(_, _, fate)| *fate == Done) {
         let mut actual = running(TWO);
         let cib = actual.cib.as_mut().expect("configured");
@@ -726,7 +726,7 @@ fn set_by_operator(cib: &mut Element) {
 }
 
 #[test]
-fn a_pool_with_clients_does_not_leave_the_file_without_a_word() {
+fn removing_a_pool_with_clients_is_refused() {
     let mut actual = running(TWO);
     let vault: PoolName = "vault".parse().expect("a name");
     let left = actual.heads.get_mut(&head("left")).expect("left");
@@ -757,7 +757,7 @@ fn a_pool_with_clients_does_not_leave_the_file_without_a_word() {
 
 /// A pool that returns after an interrupted run is not stopped permanently, unlike one that an operator stopped.
 #[test]
-fn a_pool_that_comes_back_into_the_file_is_served_again() {
+fn readded_pool_is_served_again() {
     let mut actual = running(TWO);
     let gone = desired_of(&edited(TWO, &[("[pools.vault]", "[pools.tank.unused]")]));
     let first = plan(&gone, &actual).changes;
@@ -777,7 +777,7 @@ fn a_pool_that_comes_back_into_the_file_is_served_again() {
 
 /// Pacemaker refuses the whole configuration otherwise.
 #[test]
-fn a_constraint_of_a_move_goes_with_its_resource() {
+fn move_constraint_is_removed_with_its_resource() {
     let mut actual = running(TWO);
     let configuration = actual
         .cib
@@ -802,7 +802,7 @@ fn a_constraint_of_a_move_goes_with_its_resource() {
 
 /// The new owner of an address cannot bind it before the old one has released it.
 #[test]
-fn on_one_head_servers_give_addresses_up_before_others_take_them() {
+fn address_is_removed_before_another_server_binds_it() {
     let actual = running(TWO);
     let swapped = edited(
         TWO,

@@ -12,7 +12,7 @@ fn is_restart(change: &Change) -> bool {
 
 /// The file is as desired, and the process runs with the previous one.
 #[test]
-fn a_run_that_was_cut_off_before_a_restart_is_followed_by_one_that_restarts() {
+fn interrupted_apply_repeats_the_pending_restart() {
     let (_, mut actual) = applied(LEGS);
     let port = LEGS.replace("[legs]\n", "[legs]\nlender_port = 7073\n");
     let desired = desired_of(&port);
@@ -42,7 +42,7 @@ fn a_run_that_was_cut_off_before_a_restart_is_followed_by_one_that_restarts() {
 }
 
 #[test]
-fn a_file_of_corosync_that_nobody_had_it_read_is_read_by_the_next_run() {
+fn unread_corosync_conf_is_reloaded_by_the_next_apply() {
     let (desired, mut actual) = applied(PAIR);
     let right = actual.heads.get_mut(&head("right")).expect("a head");
     right.is_reload_due = true;
@@ -54,7 +54,7 @@ fn a_file_of_corosync_that_nobody_had_it_read_is_read_by_the_next_run() {
 }
 
 #[test]
-fn before_each_restart_the_legs_of_pools_that_are_served_are_awaited() {
+fn restart_waits_until_legs_of_served_pools_are_current() {
     let (_, mut actual) = applied(LEGS);
     let port = LEGS.replace("[legs]\n", "[legs]\nlender_port = 7073\n");
     let desired = desired_of(&port);
@@ -91,7 +91,7 @@ fn with_disks(actual: &mut Actual) {
         actual,
         "left",
         LEFT,
-        DiskSeen {
+        ObservedDisk {
             place: "/dev/a".into(),
             pool: Some("tank".to_owned()),
             device: Some(5),
@@ -107,12 +107,12 @@ fn with_disks(actual: &mut Actual) {
 
 /// No member may vote for a new pool with a number that is in its records.
 #[test]
-fn a_new_pool_does_not_get_the_number_of_an_earlier_one() {
+fn new_pool_does_not_reuse_a_number() {
     let other = LEGS.replace("number = 1\ngroups", "number = 9\ngroups");
     assert_ne!(other, LEGS);
     let (_, mut actual) = applied(&other);
     for known in actual.heads.values_mut() {
-        known.remembered = [1, 9].into();
+        known.stored_pools = [1, 9].into();
     }
     let two = format!(
         "{other}\n[pools.two]\nhome = \"left\"\narc = \"1G\"\nnumber = 1\ngroups = [{{ kind = \"mirror\", legs = [\"left:bay3\", \"right:bay3\"] }}]\n\
@@ -132,7 +132,7 @@ fn a_new_pool_does_not_get_the_number_of_an_earlier_one() {
 /// The legs would not be found by another number; a pool that continues without its record gets
 /// one.
 #[test]
-fn a_pool_whose_legs_name_their_record_keeps_its_number_and_its_name() {
+fn renumbering_or_renaming_a_labelled_pool_is_refused() {
     let (_, mut actual) = applied(LEGS);
     with_disks(&mut actual);
     let (before, pool) = LEGS.split_once("[pools.tank]").expect("a pool");
@@ -161,7 +161,7 @@ fn a_pool_whose_legs_name_their_record_keeps_its_number_and_its_name() {
         assert!(told[0].mend.contains(mend), "{told:?}");
     }
     // It continues without its record, and a disk that it had on the other head was away.
-    let away = DiskSeen {
+    let away = ObservedDisk {
         place: "/dev/z".into(),
         txg: Some(40),
         ..actual.heads[&head("left")].disks[Path::new(LEFT)].clone()
@@ -177,13 +177,13 @@ fn a_pool_whose_legs_name_their_record_keeps_its_number_and_its_name() {
     assert_eq!(told, [], "it continues without its record");
 }
 
-fn sees(actual: &mut Actual, name: &str, path: &str, seen: DiskSeen) {
+fn sees(actual: &mut Actual, name: &str, path: &str, seen: ObservedDisk) {
     let known = actual.heads.get_mut(&head(name)).expect("a head");
     known.disks.insert(path.into(), seen);
 }
 
 #[test]
-fn another_path_of_a_leg_on_record_is_taken_for_the_same_disk_and_for_an_empty_one_only() {
+fn new_leg_path_must_be_the_same_or_an_empty_disk() {
     let (_, mut actual) = applied(LEGS);
     with_disks(&mut actual);
     assert!(LEGS.contains(LEFT));
@@ -207,17 +207,17 @@ fn another_path_of_a_leg_on_record_is_taken_for_the_same_disk_and_for_an_empty_o
     sees(&mut gone, "left", second, ours.clone());
     assert!(told(&gone)[0].what.contains("carries pool tank"));
     // Two disks of the pool.
-    let twin = DiskSeen {
+    let twin = ObservedDisk {
         place: "/dev/b".into(),
         ..ours.clone()
     };
     sees(&mut actual, "left", OTHER, twin);
     assert!(told(&actual)[0].what.contains("carries pool tank"));
-    let foreign = DiskSeen {
+    let foreign = ObservedDisk {
         place: "/dev/b".into(),
         carries: "an XFS file system".to_owned(),
         bytes: 1000,
-        ..DiskSeen::default()
+        ..ObservedDisk::default()
     };
     sees(&mut actual, "left", OTHER, foreign.clone());
     let refused = told(&actual);
@@ -230,7 +230,7 @@ fn another_path_of_a_leg_on_record_is_taken_for_the_same_disk_and_for_an_empty_o
     for part in ["wipefs -a", "bulkhead pool replace"] {
         assert!(refused[0].mend.contains(part), "{refused:?}");
     }
-    let empty = DiskSeen {
+    let empty = ObservedDisk {
         carries: String::new(),
         ..foreign
     };
@@ -239,7 +239,7 @@ fn another_path_of_a_leg_on_record_is_taken_for_the_same_disk_and_for_an_empty_o
     // It would replace a leg with a twin on right that needs more space.
     let right = "/dev/disk/by-id/nvme-eui.0025385200000001";
     assert!(LEGS.contains(right));
-    let large = DiskSeen {
+    let large = ObservedDisk {
         bytes: 2000,
         least_bytes: Some(1900),
         ..ours
@@ -260,7 +260,7 @@ fn another_path_of_a_leg_on_record_is_taken_for_the_same_disk_and_for_an_empty_o
         &mut actual,
         "left",
         OTHER,
-        DiskSeen {
+        ObservedDisk {
             bytes: 3000,
             carries: "an XFS file system".to_owned(),
             ..empty
@@ -270,7 +270,7 @@ fn another_path_of_a_leg_on_record_is_taken_for_the_same_disk_and_for_an_empty_o
 }
 
 #[test]
-fn a_third_head_whose_disk_is_too_small_is_refused_before_anything_is_changed() {
+fn third_head_with_a_small_disk_is_refused_up_front() {
     let (two, three) = with_and_without_a_third_head();
     let (_, mut actual) = applied(&two);
     with_disks(&mut actual);
@@ -283,9 +283,9 @@ fn a_third_head_whose_disk_is_too_small_is_refused_before_anything_is_changed() 
     let middle = bare(&desired).heads.remove(&head("middle"));
     actual.heads.insert(head("middle"), middle.expect("a head"));
     let path = "/dev/disk/by-id/nvme-eui.0025385300000001";
-    let seen = |bytes| DiskSeen {
+    let seen = |bytes| ObservedDisk {
         bytes,
-        ..DiskSeen::default()
+        ..ObservedDisk::default()
     };
     sees(&mut actual, "middle", path, seen(899));
     let refused = plan(&desired, &actual);

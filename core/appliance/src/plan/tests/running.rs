@@ -12,7 +12,7 @@ fn obstacles(text: &str, actual: &Actual) -> Vec<String> {
 
 /// The agents of a head without it could neither monitor nor stop a server, and a failed stop powers the head off.
 #[test]
-fn a_program_that_a_head_lacks_is_in_the_way() {
+fn missing_program_on_a_head_blocks_the_plan() {
     let (_, mut actual) = applied(PAIR);
     let right = actual.heads.get_mut(&head("right")).expect("right");
     right.has_program = false;
@@ -25,7 +25,7 @@ fn a_program_that_a_head_lacks_is_in_the_way() {
 
 /// Its service manager would reopen the pool after Pacemaker stopped it.
 #[test]
-fn a_unit_that_serves_a_pool_beside_pacemaker_is_in_the_way() {
+fn unit_serving_a_pool_outside_pacemaker_blocks_the_plan() {
     let (_, mut actual) = applied(PAIR);
     let right = actual.heads.get_mut(&head("right")).expect("right");
     right
@@ -40,7 +40,7 @@ fn a_unit_that_serves_a_pool_beside_pacemaker_is_in_the_way() {
 
 /// The file is then the same on all heads, and the server still runs with its old options.
 #[test]
-fn what_a_running_server_takes_later_is_told() {
+fn deferred_server_settings_are_noted() {
     let (_, mut actual) = applied(PAIR);
     let left = actual.heads.get_mut(&head("left")).expect("left");
     left.portals = desired_of(PAIR).portals;
@@ -58,7 +58,7 @@ fn what_a_running_server_takes_later_is_told() {
 
 /// Corosync treats a head with a new number as another head, and considers the old one lost.
 #[test]
-fn numbers_of_heads_that_change_while_the_cluster_runs_are_in_the_way() {
+fn changed_node_ids_of_a_running_cluster_block_the_plan() {
     let (_, actual) = applied(PAIR);
     let number = |text: &str, from: u32, to: u32| {
         text.replace(&format!("number = {from}\n"), &format!("number = {to}\n"))
@@ -102,7 +102,7 @@ fn numbers_of_heads_that_change_while_the_cluster_runs_are_in_the_way() {
 }
 
 #[test]
-fn links_that_change_their_number_or_address_while_the_cluster_runs_are_in_the_way() {
+fn changed_links_of_a_running_cluster_block_the_plan() {
     let (_, actual) = applied(PAIR);
     let swap = |one: &str, other: &str| {
         PAIR.replace(one, "@")
@@ -133,7 +133,7 @@ fn links_that_change_their_number_or_address_while_the_cluster_runs_are_in_the_w
 
 /// Found before any change: the run would change the heads, and fail at its last step.
 #[test]
-fn a_witness_that_does_not_respond_to_a_head_that_is_to_use_it_is_in_the_way() {
+fn unresponsive_witness_blocks_the_plan() {
     let desired = desired_of(WITNESS);
     let mut actual = bare(&desired);
     for known in actual.heads.values_mut() {
@@ -160,7 +160,7 @@ fn of_device(changes: &[Change]) -> Vec<String> {
 /// It reads its settings once. Without a restart it contacts the witness at the old interval and loses it repeatedly,
 /// or it contacts a witness that the file no longer names.
 #[test]
-fn what_votes_for_the_witness_starts_again_with_new_settings_head_by_head() {
+fn changed_qdevice_settings_restart_heads_one_by_one() {
     let (_, before) = applied(WITNESS);
     let faster = format!("{WITNESS}\n[timeouts]\nprofile = \"fast\"\n");
     let begin = WITNESS.find("[quorum.witness]").expect("there");
@@ -197,7 +197,7 @@ fn what_votes_for_the_witness_starts_again_with_new_settings_head_by_head() {
 }
 
 #[test]
-fn a_vote_that_is_lost_is_a_difference_and_stops_the_next_restart() {
+fn lost_witness_vote_stops_the_rolling_restart() {
     let (desired, mut actual) = applied(WITNESS);
     let left = actual.heads.get_mut(&head("left")).expect("left");
     left.has_witness = false;

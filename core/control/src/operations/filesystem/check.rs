@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{PoolName, VolumeName};
 
-use crate::operations::{Example, Examples, Operation, PoolSelector, Turn, Verb};
+use crate::operations::{Example, Examples, Operation, PoolSelector, Scheduling, Verb};
 use crate::{Effect, Failure};
 
 const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead filesystem check tank/home")]);
@@ -33,8 +33,8 @@ impl Operation for Check {
 
     /// The duration of the check is proportional to the number of files, and it uses a snapshot
     /// with a name that only checks use.
-    fn turn(&self) -> Turn {
-        Turn::Beside
+    fn scheduling(&self) -> Scheduling {
+        Scheduling::Concurrent
     }
 }
 

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{PoolName, VolumeName};
 
-use crate::operations::{Example, Examples, Operation, PoolSelector, Turn, Verb};
+use crate::operations::{Example, Examples, Operation, PoolSelector, Scheduling, Verb};
 use crate::{Effect, Failure};
 
 const EXAMPLES: Examples = Examples::of(&[
@@ -49,8 +49,8 @@ impl Operation for ExpireClient {
         Some(format!("client {} of {}", self.client, self.name))
     }
 
-    fn turn(&self) -> Turn {
-        Turn::Beside
+    fn scheduling(&self) -> Scheduling {
+        Scheduling::Concurrent
     }
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use units::PoolName;
 
 use crate::operations::{
-    Example, Examples, Operation, PoolSelector, Turn, Verb, dataset, pool_named,
+    Example, Examples, Operation, PoolSelector, Scheduling, Verb, dataset, pool_named,
 };
 use crate::{Effect, Failure};
 
@@ -32,8 +32,8 @@ impl Operation for Get {
         Effect::Look
     }
 
-    fn turn(&self) -> Turn {
-        Turn::Looks
+    fn scheduling(&self) -> Scheduling {
+        Scheduling::ReadOnly
     }
 }
 

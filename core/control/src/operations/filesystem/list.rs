@@ -1,11 +1,11 @@
 //! `filesystem list`
 
 use crate::answer::FilesystemView;
-use crate::operations::{Example, Examples, Route, look, schema_of};
+use crate::operations::{Example, Examples, Route, read_only_verb, schema_of};
 
 const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead filesystem list tank --json")]);
 
-look! {
+read_only_verb! {
     /// List the file systems of a pool: space, and their shares
     #[command(
         visible_alias = "ls",

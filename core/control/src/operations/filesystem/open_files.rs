@@ -7,7 +7,7 @@ use units::{PoolName, VolumeName};
 
 use crate::answer::OpenFilesView;
 use crate::operations::{
-    Example, Examples, Operation, PoolSelector, Route, Source, Turn, Verb, schema_of,
+    Example, Examples, Operation, PoolSelector, Route, Scheduling, Source, Verb, schema_of,
 };
 use crate::{Effect, Failure};
 
@@ -32,8 +32,8 @@ impl Operation for OpenFiles {
         Effect::Look
     }
 
-    fn turn(&self) -> Turn {
-        Turn::Looks
+    fn scheduling(&self) -> Scheduling {
+        Scheduling::ReadOnly
     }
 }
 

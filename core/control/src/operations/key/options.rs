@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_kept_somewhere_is_read_there_and_needs_its_form() {
+    fn key_with_a_location_needs_a_format() {
         let settings = args("file:///k", Some("raw")).settings().expect("complete");
         assert_eq!((settings.key, settings.format.as_str()), (None, "raw"));
         let failure = args("file:///k", None).settings().expect_err("no form");

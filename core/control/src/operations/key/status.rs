@@ -7,8 +7,8 @@ use units::{PoolName, VolumeName};
 
 use crate::key::KeyView;
 use crate::operations::{
-    Example, Examples, Operation, PoolOption, PoolSelector, Route, Source, Turn, Verb, dataset,
-    pool_or_volume, schema_of,
+    Example, Examples, Operation, PoolOption, PoolSelector, Route, Scheduling, Source, Verb,
+    dataset, pool_or_volume, schema_of,
 };
 use crate::{Effect, Failure};
 
@@ -30,8 +30,8 @@ impl Operation for Status {
         Effect::Look
     }
 
-    fn turn(&self) -> Turn {
-        Turn::Looks
+    fn scheduling(&self) -> Scheduling {
+        Scheduling::ReadOnly
     }
 
     fn covers_all_pools(&self) -> bool {
@@ -63,7 +63,7 @@ impl Verb for Status {
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         let Some(of) = arguments.pool.or(arguments.of) else {
-            return Ok((PoolSelector::TheOnlyOne, Self { name: None }));
+            return Ok((PoolSelector::Single, Self { name: None }));
         };
         let (pool, name) = pool_or_volume(&of)?;
         Ok((PoolSelector::Pool(pool), Self { name }))

@@ -1,11 +1,11 @@
 //! `nbd list`
 
 use crate::answer::NbdView;
-use crate::operations::{Example, Examples, Route, look, schema_of};
+use crate::operations::{Example, Examples, Route, read_only_verb, schema_of};
 
 const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead nbd list tank --json")]);
 
-look! {
+read_only_verb! {
     /// List the exports with their clients
     #[command(
         visible_alias = "ls",

@@ -10,7 +10,7 @@ use units::PoolName;
 use super::layout;
 use crate::answer::Done;
 use crate::operations::{
-    Example, Examples, Least, Operation, PoolSelector, Route, Source, Turn, Urgency, Verb,
+    Example, Examples, Least, Operation, PoolSelector, Route, Scheduling, Source, Urgency, Verb,
     schema_of,
 };
 use crate::{Effect, Failure};
@@ -39,8 +39,8 @@ impl Operation for Clear {
         }
     }
 
-    fn turn(&self) -> Turn {
-        Turn::Resumes
+    fn scheduling(&self) -> Scheduling {
+        Scheduling::Resuming
     }
 
     fn urgency(&self) -> Option<Urgency> {

@@ -9,7 +9,7 @@ use crate::answer::Done;
 use crate::operations::preview::previewed;
 use crate::operations::{
     Confirmable, Confirmed, Example, Examples, Least, Operation, PoolSelector, Preview, Route,
-    Source, Turn, Urgency, Verb, schema_of,
+    Scheduling, Source, Urgency, Verb, schema_of,
 };
 use crate::{Effect, Failure};
 
@@ -38,8 +38,8 @@ impl Operation for Destroy {
         }
     }
 
-    fn turn(&self) -> Turn {
-        self.preview.turn()
+    fn scheduling(&self) -> Scheduling {
+        self.preview.scheduling()
     }
 
     fn is_preview(&self) -> bool {
@@ -97,7 +97,7 @@ impl Verb for Destroy {
             pool,
             in_use,
             preview,
-        } = arguments.or_ask();
+        } = arguments.or_refuse();
         Ok((PoolSelector::Pool(pool), Self { in_use, preview }))
     }
 }

@@ -9,7 +9,8 @@ use super::PoolRequest;
 use crate::Effect;
 use crate::answer::Event;
 use crate::operations::{
-    Example, Examples, Operation, PoolSelector, Route, Source, Turn, Urgency, WireOnly, schema_of,
+    Example, Examples, Operation, PoolSelector, Route, Scheduling, Source, Urgency, WireOnly,
+    schema_of,
 };
 
 /// The events of the pool.
@@ -26,8 +27,8 @@ impl Operation for Events {
         Effect::Look
     }
 
-    fn turn(&self) -> Turn {
-        Turn::Looks
+    fn scheduling(&self) -> Scheduling {
+        Scheduling::ReadOnly
     }
 
     fn urgency(&self) -> Option<Urgency> {

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::PoolName;
 
-use crate::operations::{Example, Examples, Operation, PoolSelector, Turn, Verb};
+use crate::operations::{Example, Examples, Operation, PoolSelector, Scheduling, Verb};
 use crate::{Effect, Failure};
 
 const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead pool get tank autotrim comment")]);
@@ -24,8 +24,8 @@ impl Operation for Get {
         Effect::Look
     }
 
-    fn turn(&self) -> Turn {
-        Turn::Looks
+    fn scheduling(&self) -> Scheduling {
+        Scheduling::ReadOnly
     }
 }
 

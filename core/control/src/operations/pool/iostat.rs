@@ -7,8 +7,8 @@ use units::PoolName;
 
 use crate::answer::PoolLoad;
 use crate::operations::{
-    Again, Example, Examples, Operation, PoolSelector, Route, Turn, Urgency, Verb, WhichPool,
-    schema_of,
+    Example, Examples, Operation, Polling, PoolArgument, PoolSelector, Route, Scheduling, Urgency,
+    Verb, schema_of,
 };
 use crate::{Effect, Failure};
 
@@ -21,8 +21,8 @@ impl Operation for Iostat {
         Effect::Look
     }
 
-    fn turn(&self) -> Turn {
-        Turn::Looks
+    fn scheduling(&self) -> Scheduling {
+        Scheduling::ReadOnly
     }
 
     fn covers_all_pools(&self) -> bool {
@@ -54,7 +54,7 @@ With --json the counters themselves are printed, all of them since the pool was 
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     #[command(flatten)]
-    pool: WhichPool,
+    pool: PoolArgument,
     /// Repeat at this interval in seconds, until interrupted
     #[arg(long, short, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
     interval: Option<u64>,
@@ -76,13 +76,13 @@ impl Verb for Iostat {
         Ok((arguments.pool.into(), Self))
     }
 
-    fn again(arguments: &Arguments) -> Option<Again> {
+    fn again(arguments: &Arguments) -> Option<Polling> {
         let Arguments {
             pool: _,
             interval,
             count,
         } = arguments;
-        (interval.is_some() || count.is_some()).then(|| Again {
+        (interval.is_some() || count.is_some()).then(|| Polling {
             interval: interval.map_or(INTERVAL_DEFAULT, Duration::from_secs),
             count: *count,
         })

@@ -40,7 +40,7 @@ pub fn parse(words: &[String]) -> Result<Vec<DeviceGroup>, Failure> {
                 });
                 open = true;
             }
-            refuse_mistyped(word)?;
+            refuse_misspelled(word)?;
             let group = groups.last_mut().expect("one was just opened");
             group.devices.push(device_path(word)?);
         }
@@ -65,7 +65,7 @@ const WORDS: [&str; 9] = [
 ];
 
 /// Refuses a misspelled keyword of the layout, which would otherwise pass for a device.
-fn refuse_mistyped(word: &str) -> Result<(), Failure> {
+fn refuse_misspelled(word: &str) -> Result<(), Failure> {
     let is_device = word.contains('/') || PathBuf::from(word).exists();
     if is_device || PathBuf::from("/dev").join(word).exists() {
         return Ok(());
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistyped_word_is_told_with_the_one_that_was_meant() {
+    fn mistyped_keyword_suggests_the_correct_one() {
         for (word, meant) in [
             ("mirrr", Some("mirror")),
             ("mirorr", Some("mirror")),
@@ -227,16 +227,19 @@ mod tests {
             ("disk0.img", None),
             ("./mirrr", None),
         ] {
-            let refused = refuse_mistyped(word).err();
-            let told = refused.map(|failure| failure.message);
-            assert_eq!(told.is_some(), meant.is_some(), "{word}: {told:?}");
+            let refused = refuse_misspelled(word).err();
+            let reported = refused.map(|failure| failure.message);
+            assert_eq!(reported.is_some(), meant.is_some(), "{word}: {reported:?}");
             let meant = meant.unwrap_or_default();
-            assert!(told.is_none_or(|told| told.contains(meant)), "{word}");
+            assert!(
+                reported.is_none_or(|reported| reported.contains(meant)),
+                "{word}"
+            );
         }
     }
 
     #[test]
-    fn layouts_are_read_as_administrators_write_them() {
+    fn layouts_parse_in_zpool_syntax() {
         use GroupKind::{Mirror, Raidz, Stripe};
         use GroupRole::{Cache, Data, Log, Spare};
         assert_eq!(shape("/a /b"), [(Stripe, Data, 2)]);

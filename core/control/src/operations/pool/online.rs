@@ -10,7 +10,7 @@ use units::PoolName;
 use super::DeviceArguments;
 use crate::answer::Done;
 use crate::operations::{
-    Example, Examples, Least, Operation, PoolSelector, Route, Turn, Verb, schema_of,
+    Example, Examples, Least, Operation, PoolSelector, Route, Scheduling, Verb, schema_of,
 };
 use crate::{Effect, Failure};
 
@@ -30,8 +30,8 @@ impl Operation for Online {
     }
 
     /// It can resume a suspended pool on which a change may be blocked.
-    fn turn(&self) -> Turn {
-        Turn::Resumes
+    fn scheduling(&self) -> Scheduling {
+        Scheduling::Resuming
     }
 }
 

@@ -10,7 +10,7 @@ use units::PoolName;
 use super::{is_disk, joins, layout};
 use crate::answer::ReplacementView;
 use crate::operations::{
-    Example, Examples, Operation, PoolSelector, Route, Source, Turn, Verb, schema_of,
+    Example, Examples, Operation, PoolSelector, Route, Scheduling, Source, Verb, schema_of,
 };
 use crate::{Effect, Failure};
 
@@ -52,11 +52,11 @@ impl Operation for ReplaceDisk {
     }
 
     /// It runs until the disk is filled.
-    fn turn(&self) -> Turn {
-        Turn::Beside
+    fn scheduling(&self) -> Scheduling {
+        Scheduling::Concurrent
     }
 
-    fn may_be_asked_again(&self) -> bool {
+    fn is_resumable_by_repeat(&self) -> bool {
         self.perform
     }
 

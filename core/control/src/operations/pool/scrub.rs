@@ -9,7 +9,8 @@ use super::PoolRequest;
 use super::scrub_schedule::ScrubSchedule;
 use crate::answer::Done;
 use crate::operations::{
-    Example, Examples, Least, Operation, PoolSelector, Route, Source, Turn, WireOnly, schema_of,
+    Example, Examples, Least, Operation, PoolSelector, Route, Scheduling, Source, WireOnly,
+    schema_of,
 };
 use crate::schedule::ScheduleError;
 use crate::{Effect, Failure};
@@ -45,8 +46,8 @@ impl Operation for Scrub {
     }
 
     /// It blocks until the scrub is complete, if requested.
-    fn turn(&self) -> Turn {
-        Turn::Beside
+    fn scheduling(&self) -> Scheduling {
+        Scheduling::Concurrent
     }
 }
 

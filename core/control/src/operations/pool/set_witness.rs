@@ -7,7 +7,7 @@ use units::PoolName;
 
 use crate::answer::Done;
 use crate::operations::{
-    Example, Examples, Least, Operation, PoolSelector, Route, Turn, Urgency, Verb, schema_of,
+    Example, Examples, Least, Operation, PoolSelector, Route, Scheduling, Urgency, Verb, schema_of,
 };
 use crate::{Effect, Failure};
 
@@ -30,8 +30,8 @@ impl Operation for SetWitness {
         false
     }
 
-    fn turn(&self) -> Turn {
-        Turn::Beside
+    fn scheduling(&self) -> Scheduling {
+        Scheduling::Concurrent
     }
 
     fn urgency(&self) -> Option<Urgency> {

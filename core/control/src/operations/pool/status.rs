@@ -4,7 +4,7 @@ use clap::Args;
 use units::PoolName;
 
 use crate::operations::{
-    Example, Examples, Operation, PoolSelector, Turn, Urgency, Verb, WhichPool,
+    Example, Examples, Operation, PoolArgument, PoolSelector, Scheduling, Urgency, Verb,
 };
 use crate::{Effect, Failure};
 
@@ -17,8 +17,8 @@ impl Operation for Status {
         Effect::Look
     }
 
-    fn turn(&self) -> Turn {
-        Turn::Looks
+    fn scheduling(&self) -> Scheduling {
+        Scheduling::ReadOnly
     }
 
     fn covers_all_pools(&self) -> bool {
@@ -37,7 +37,7 @@ const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead pool status tank
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     #[command(flatten)]
-    pool: WhichPool,
+    pool: PoolArgument,
 }
 
 impl Verb for Status {

@@ -9,7 +9,7 @@ use units::PoolName;
 use super::Listed;
 use crate::answer::Done;
 use crate::operations::{
-    Example, Examples, Least, Operation, PoolSelector, Route, Source, Verb, WhichPool, schema_of,
+    Example, Examples, Least, Operation, PoolArgument, PoolSelector, Route, Source, Verb, schema_of,
 };
 use crate::{Effect, Failure};
 
@@ -56,7 +56,7 @@ pair the addresses stand in the appliance file, and `bulkhead appliance apply` t
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     #[command(flatten)]
-    pool: WhichPool,
+    pool: PoolArgument,
     #[command(flatten)]
     places: Listed,
     /// Also at an address that this host does not have yet
@@ -76,7 +76,7 @@ impl Verb for Add {
     .with(&[("may_come", Source::Default("false"))])];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
-        let places = arguments.places.told();
+        let places = arguments.places.listen_addresses();
         let may_come = arguments.may_come;
         Ok((arguments.pool.into(), Self { places, may_come }))
     }

@@ -1,12 +1,12 @@
 //! `portal list`
 
-use crate::operations::{Example, Examples, Route, look, schema_of};
+use crate::operations::{Example, Examples, Route, read_only_verb, schema_of};
 use crate::portal::PortalView;
 
 const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead portal list tank --json")
     .elsewhere("needs a server: tests/cluster/portals.rs")]);
 
-look! {
+read_only_verb! {
     /// List the portals of pools, with the number of clients of each
     #[command(
         visible_alias = "ls",

@@ -3,7 +3,7 @@
 use clap::{ArgGroup, ArgMatches, Args, Command, FromArgMatches};
 use protocol_list::{Place, Places};
 
-use super::{WhichPool, noun};
+use super::{PoolArgument, noun};
 use crate::portal;
 
 noun! {
@@ -42,7 +42,7 @@ impl FromArgMatches for Listed {
     }
 
     fn from_arg_matches_mut(matches: &mut ArgMatches) -> Result<Self, clap::Error> {
-        Ok(Self(portal::told(matches, protocol_list::ALL)))
+        Ok(Self(portal::listen_addresses(matches, protocol_list::ALL)))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -53,7 +53,7 @@ impl FromArgMatches for Listed {
 
 impl Listed {
     /// Returns absolute paths, because the server has a working directory of its own.
-    fn told(mut self) -> Places {
+    fn listen_addresses(mut self) -> Places {
         for place in self.0.0.values_mut().flatten() {
             if let Place::Unix(path) = place {
                 *path = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
@@ -67,7 +67,7 @@ impl Listed {
 #[derive(Debug, Args)]
 struct Change {
     #[command(flatten)]
-    pool: WhichPool,
+    pool: PoolArgument,
     #[command(flatten)]
     places: Listed,
     /// Even though clients are connected through a removed portal: their sessions are closed

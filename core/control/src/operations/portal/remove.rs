@@ -76,7 +76,7 @@ impl Verb for Remove {
             places,
             in_use,
         } = arguments.change;
-        let mut places = places.told();
+        let mut places = places.listen_addresses();
         for listed in places.0.values_mut() {
             let names = std::mem::take(listed).into_iter();
             *listed = names.map(Place::without_group).collect();

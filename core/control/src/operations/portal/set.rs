@@ -62,7 +62,7 @@ impl Verb for Set {
             places,
             in_use,
         } = arguments.change;
-        let places = places.told();
+        let places = places.listen_addresses();
         Ok((pool.into(), Self { places, in_use }))
     }
 }

@@ -4,7 +4,7 @@ use clap::Args;
 use units::PoolName;
 
 use crate::operations::{
-    Example, Examples, Least, Operation, PoolSelector, Route, Verb, WhichPool, schema_of,
+    Example, Examples, Least, Operation, PoolArgument, PoolSelector, Route, Verb, schema_of,
 };
 use crate::replication::ReplicationView;
 use crate::{Effect, Failure};
@@ -27,7 +27,7 @@ impl Operation for Identity {
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     #[command(flatten)]
-    pool: WhichPool,
+    pool: PoolArgument,
 }
 
 impl Verb for Identity {

@@ -3,7 +3,7 @@
 use clap::Args;
 use units::PoolName;
 
-use crate::operations::{Example, Examples, Operation, PoolSelector, Verb, WhichPool};
+use crate::operations::{Example, Examples, Operation, PoolArgument, PoolSelector, Verb};
 use crate::{Effect, Failure};
 
 const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead replicate rotate-key tank")
@@ -27,7 +27,7 @@ impl Operation for RotateKey {
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     #[command(flatten)]
-    pool: WhichPool,
+    pool: PoolArgument,
 }
 
 impl Verb for RotateKey {

@@ -7,7 +7,7 @@ use units::{PoolName, VolumeName};
 
 use crate::answer::Done;
 use crate::operations::{
-    Example, Examples, Least, Operation, PoolSelector, Route, Turn, Verb, schema_of,
+    Example, Examples, Least, Operation, PoolSelector, Route, Scheduling, Verb, schema_of,
 };
 use crate::{Effect, Failure};
 
@@ -31,8 +31,8 @@ impl Operation for Run {
     }
 
     /// Its duration depends on the receiver, and it blocks other requests only briefly.
-    fn turn(&self) -> Turn {
-        Turn::Beside
+    fn scheduling(&self) -> Scheduling {
+        Scheduling::Concurrent
     }
 }
 

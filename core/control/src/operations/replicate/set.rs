@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_have_a_unit() {
+    fn durations_require_a_unit() {
         assert_eq!(duration_s("90s"), Ok(90));
         assert_eq!(duration_s("15m"), Ok(900));
         assert_eq!(duration_s("4h"), Ok(14_400));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_has_a_port() {
+    fn address_requires_a_port() {
         assert!(host_and_port("[::1]:8873").is_ok());
         for wrong in ["host", "host:", ":8873", "host:0", "host:70000"] {
             assert!(host_and_port(wrong).is_err(), "{wrong}");

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_says_nothing_of_recursive_means_what_is_named() {
+    fn snapshot_is_not_recursive_by_default() {
         for (body, recursive) in [
             (r#"{"names": ["tank/v@noon"]}"#, false),
             (r#"{"names": ["tank@noon"], "recursive": true}"#, true),

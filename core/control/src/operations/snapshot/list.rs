@@ -7,7 +7,7 @@ use units::{PoolName, VolumeName};
 
 use crate::answer::SnapshotView;
 use crate::operations::{
-    Example, Examples, Operation, PoolOption, PoolSelector, Route, Source, Turn, Verb,
+    Example, Examples, Operation, PoolOption, PoolSelector, Route, Scheduling, Source, Verb,
     pool_or_volume, schema_of,
 };
 use crate::{Effect, Failure};
@@ -28,8 +28,8 @@ impl Operation for List {
         Effect::Look
     }
 
-    fn turn(&self) -> Turn {
-        Turn::Looks
+    fn scheduling(&self) -> Scheduling {
+        Scheduling::ReadOnly
     }
 
     fn covers_all_pools(&self) -> bool {
@@ -62,7 +62,7 @@ impl Verb for List {
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         let Some(of) = arguments.pool.or(arguments.of) else {
-            return Ok((PoolSelector::TheOnlyOne, Self { volume: None }));
+            return Ok((PoolSelector::Single, Self { volume: None }));
         };
         let (pool, volume) = pool_or_volume(&of)?;
         Ok((PoolSelector::Pool(pool), Self { volume }))

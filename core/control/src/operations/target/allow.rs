@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{IscsiName, PoolName};
 
-use super::{WhichTarget, Who, WhoOptions};
+use super::{ClientOptions, TargetArgument, Who};
 use crate::operations::{Example, Examples, Operation, PoolSelector, Verb};
 use crate::{Effect, Failure};
 
@@ -46,9 +46,9 @@ const EXAMPLES: Examples = Examples::of(&[
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     #[command(flatten)]
-    target: WhichTarget,
+    target: TargetArgument,
     #[command(flatten)]
-    who: WhoOptions,
+    who: ClientOptions,
     /// If all clients are allowed: only those that are named from now on
     #[arg(long, conflicts_with = "everyone")]
     instead_of_everyone: bool,
@@ -59,7 +59,7 @@ impl Verb for Allow {
     const EXAMPLES: Examples = EXAMPLES;
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
-        let (pool, name) = arguments.target.told();
+        let (pool, name) = arguments.target.into_parts();
         let who = Who {
             instead_of_everyone: arguments.instead_of_everyone,
             ..arguments.who.into()

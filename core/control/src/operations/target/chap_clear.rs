@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{IscsiName, PoolName};
 
-use super::WhichTarget;
+use super::TargetArgument;
 use crate::answer::Done;
 use crate::operations::{
     Example, Examples, Least, Operation, PoolSelector, Route, Source, Verb, schema_of,
@@ -59,7 +59,7 @@ impl Operation for ChapClear {
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     #[command(flatten)]
-    target: WhichTarget,
+    target: TargetArgument,
     #[command(flatten)]
     cleared: Cleared,
 }
@@ -80,7 +80,7 @@ pub struct Cleared {
 
 impl Cleared {
     /// Returns the user, or none for all, and whether the target may remain without a secret.
-    pub fn told(self) -> (Option<String>, bool) {
+    pub fn into_parts(self) -> (Option<String>, bool) {
         (self.user, self.all || self.no_secret)
     }
 }
@@ -101,8 +101,8 @@ impl Verb for ChapClear {
     ])];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
-        let (pool, name) = arguments.target.told();
-        let (user, no_secret) = arguments.cleared.told();
+        let (pool, name) = arguments.target.into_parts();
+        let (user, no_secret) = arguments.cleared.into_parts();
         Ok((
             pool,
             Self {

@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{IscsiName, PoolName};
 
-use super::WhichTarget;
-use crate::operations::{Example, Examples, Operation, PoolSelector, Turn, Verb};
+use super::TargetArgument;
+use crate::operations::{Example, Examples, Operation, PoolSelector, Scheduling, Verb};
 use crate::{Effect, Failure};
 
 const EXAMPLES: Examples = Examples::of(&[Example::of(
@@ -27,8 +27,8 @@ impl Operation for ChapShow {
         Effect::Look
     }
 
-    fn turn(&self) -> Turn {
-        Turn::Looks
+    fn scheduling(&self) -> Scheduling {
+        Scheduling::ReadOnly
     }
 
     fn target(&self) -> Option<&IscsiName> {
@@ -41,7 +41,7 @@ impl Operation for ChapShow {
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     #[command(flatten)]
-    target: WhichTarget,
+    target: TargetArgument,
 }
 
 impl Verb for ChapShow {
@@ -49,7 +49,7 @@ impl Verb for ChapShow {
     const EXAMPLES: Examples = EXAMPLES;
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
-        let (pool, name) = arguments.target.told();
+        let (pool, name) = arguments.target.into_parts();
         Ok((pool, Self { name }))
     }
 }

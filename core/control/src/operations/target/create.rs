@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{IscsiName, PoolName};
 
-use super::WhichTarget;
+use super::TargetArgument;
 use crate::answer::Done;
 use crate::operations::{
     Example, Examples, Least, Operation, PoolSelector, Route, Source, Verb, schema_of,
@@ -41,7 +41,7 @@ impl Operation for Create {
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     #[command(flatten)]
-    target: WhichTarget,
+    target: TargetArgument,
     /// Group of portals that offers it; may be repeated [default: all]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..))]
     portal_group: Vec<u16>,
@@ -60,7 +60,7 @@ impl Verb for Create {
     .with(&[("portal_groups", Source::Default("[]"))])];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
-        let (pool, name) = arguments.target.told();
+        let (pool, name) = arguments.target.into_parts();
         let portal_groups = arguments.portal_group;
         Ok((
             pool,

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{IscsiName, PoolName};
 
-use super::{WhichTarget, Who, WhoOptions};
+use super::{ClientOptions, TargetArgument, Who};
 use crate::operations::{Example, Examples, Operation, PoolSelector, Verb};
 use crate::{Effect, Failure};
 
@@ -41,9 +41,9 @@ impl Operation for Deny {
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     #[command(flatten)]
-    target: WhichTarget,
+    target: TargetArgument,
     #[command(flatten)]
-    who: WhoOptions,
+    who: ClientOptions,
 }
 
 impl Verb for Deny {
@@ -51,7 +51,7 @@ impl Verb for Deny {
     const EXAMPLES: Examples = EXAMPLES;
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
-        let (pool, name) = arguments.target.told();
+        let (pool, name) = arguments.target.into_parts();
         let who = arguments.who.into();
         Ok((pool, Self { name, who }))
     }

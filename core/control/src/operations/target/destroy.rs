@@ -5,10 +5,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{IscsiName, PoolName};
 
-use super::WhichTarget;
+use super::TargetArgument;
 use crate::answer::Done;
 use crate::operations::{
-    Example, Examples, Least, Operation, PoolSelector, Preview, Route, Source, Turn, Verb,
+    Example, Examples, Least, Operation, PoolSelector, Preview, Route, Scheduling, Source, Verb,
     schema_of,
 };
 use crate::{Effect, Failure};
@@ -49,8 +49,8 @@ impl Operation for Destroy {
         }
     }
 
-    fn turn(&self) -> Turn {
-        self.preview.turn()
+    fn scheduling(&self) -> Scheduling {
+        self.preview.scheduling()
     }
 
     fn is_preview(&self) -> bool {
@@ -70,7 +70,7 @@ impl Operation for Destroy {
 )]
 pub struct Arguments {
     #[command(flatten)]
-    target: WhichTarget,
+    target: TargetArgument,
     /// Even though initiators are connected: their sessions are closed
     #[arg(long)]
     in_use: bool,
@@ -99,7 +99,7 @@ impl Verb for Destroy {
     ])];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
-        let (pool, name) = arguments.target.told();
+        let (pool, name) = arguments.target.into_parts();
         let Arguments {
             in_use,
             mapped,

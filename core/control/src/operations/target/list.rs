@@ -1,11 +1,11 @@
 //! `target list`
 
 use crate::answer::TargetView;
-use crate::operations::{Example, Examples, Route, look, schema_of};
+use crate::operations::{Example, Examples, Route, read_only_verb, schema_of};
 
 const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead target list --json")]);
 
-look! {
+read_only_verb! {
     /// List the targets with their volumes
     #[command(
         visible_alias = "ls",

@@ -35,15 +35,15 @@ noun! {
 
 /// A target and, if necessary, its pool.
 #[derive(Debug, Args)]
-struct WhichTarget {
+struct TargetArgument {
     /// The target's name, such as iqn.2026-01.org.example:tank
     target: IscsiName,
     #[command(flatten)]
     pool: PoolOption,
 }
 
-impl WhichTarget {
-    fn told(self) -> (PoolSelector, IscsiName) {
+impl TargetArgument {
+    fn into_parts(self) -> (PoolSelector, IscsiName) {
         (self.pool.into(), self.target)
     }
 }
@@ -68,7 +68,7 @@ pub struct Who {
 /// The clients to allow or deny.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = true)]
-struct WhoOptions {
+struct ClientOptions {
     /// An initiator by its name; may be repeated
     #[arg(long, value_name = "IQN")]
     initiator: Vec<IscsiName>,
@@ -80,8 +80,8 @@ struct WhoOptions {
     everyone: bool,
 }
 
-impl From<WhoOptions> for Who {
-    fn from(options: WhoOptions) -> Self {
+impl From<ClientOptions> for Who {
+    fn from(options: ClientOptions) -> Self {
         Self {
             initiators: options.initiator,
             networks: options.network,

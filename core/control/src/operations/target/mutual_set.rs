@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{IscsiName, PoolName};
 
-use super::{ChapOptions, WhichTarget};
+use super::{ChapOptions, TargetArgument};
 use crate::answer::Done;
 use crate::operations::{
     Example, Examples, Least, Operation, PoolSelector, Route, Source, Verb, schema_of,
@@ -50,7 +50,7 @@ const EXAMPLES: Examples = Examples::of(&[
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     #[command(flatten)]
-    target: WhichTarget,
+    target: TargetArgument,
     #[command(flatten)]
     chap: ChapOptions,
 }
@@ -68,7 +68,7 @@ impl Verb for MutualSet {
     .with(&[("name", Source::Target)])];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
-        let (pool, name) = arguments.target.told();
+        let (pool, name) = arguments.target.into_parts();
         let (user, secret) = arguments.chap.read()?;
         Ok((pool, Self { name, user, secret }))
     }

@@ -5,10 +5,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{IscsiName, PoolName};
 
-use super::WhichTarget;
+use super::TargetArgument;
 use crate::answer::TargetView;
 use crate::operations::{
-    Example, Examples, Operation, PoolSelector, Route, Source, Turn, Verb, schema_of,
+    Example, Examples, Operation, PoolSelector, Route, Scheduling, Source, Verb, schema_of,
 };
 use crate::{Effect, Failure};
 
@@ -26,8 +26,8 @@ impl Operation for Show {
         Effect::Look
     }
 
-    fn turn(&self) -> Turn {
-        Turn::Looks
+    fn scheduling(&self) -> Scheduling {
+        Scheduling::ReadOnly
     }
 
     fn target(&self) -> Option<&IscsiName> {
@@ -44,7 +44,7 @@ const EXAMPLES: Examples = Examples::of(&[Example::of(
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     #[command(flatten)]
-    target: WhichTarget,
+    target: TargetArgument,
 }
 
 impl Verb for Show {
@@ -58,7 +58,7 @@ impl Verb for Show {
     .with(&[("name", Source::Target)])];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
-        let (pool, name) = arguments.target.told();
+        let (pool, name) = arguments.target.into_parts();
         Ok((pool, Self { name }))
     }
 }

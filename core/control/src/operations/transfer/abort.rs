@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use units::{PoolName, VolumeName};
 
 use crate::Effect;
-use crate::operations::{Operation, Turn, WireOnly};
+use crate::operations::{Operation, Scheduling, WireOnly};
 
 /// Discard the state that an interrupted receive left.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -21,8 +21,8 @@ impl Operation for Abort {
         Effect::Govern
     }
 
-    fn turn(&self) -> Turn {
-        Turn::Beside
+    fn scheduling(&self) -> Scheduling {
+        Scheduling::Concurrent
     }
 }
 

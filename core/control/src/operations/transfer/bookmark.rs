@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use units::{PoolName, SnapshotName};
 
 use crate::Effect;
-use crate::operations::{Operation, Turn, WireOnly};
+use crate::operations::{Operation, Scheduling, WireOnly};
 
 /// Create a bookmark of a snapshot, as the start of a send after the snapshot is destroyed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -26,8 +26,8 @@ impl Operation for Bookmark {
         Effect::Govern
     }
 
-    fn turn(&self) -> Turn {
-        Turn::Beside
+    fn scheduling(&self) -> Scheduling {
+        Scheduling::Concurrent
     }
 }
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use units::{PoolName, VolumeName};
 
 use crate::Effect;
-use crate::operations::{Operation, Turn, WireOnly};
+use crate::operations::{Operation, Scheduling, WireOnly};
 
 /// Receive the stream of the passed descriptor. Its duration depends on the sender.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -42,8 +42,8 @@ impl Operation for Receive {
         }
     }
 
-    fn turn(&self) -> Turn {
-        Turn::Beside
+    fn scheduling(&self) -> Scheduling {
+        Scheduling::Concurrent
     }
 }
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use units::PoolName;
 
 use crate::Effect;
-use crate::operations::{Operation, Turn, WireOnly};
+use crate::operations::{Operation, Scheduling, WireOnly};
 use crate::transfer::SendWhat;
 
 /// Write the stream of a snapshot to the passed descriptor. Its duration depends on the receiver.
@@ -28,8 +28,8 @@ impl Operation for Send {
         Effect::Govern
     }
 
-    fn turn(&self) -> Turn {
-        Turn::Beside
+    fn scheduling(&self) -> Scheduling {
+        Scheduling::Concurrent
     }
 }
 

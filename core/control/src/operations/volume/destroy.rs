@@ -9,7 +9,7 @@ use crate::answer::Done;
 use crate::operations::preview::previewed;
 use crate::operations::{
     Confirmable, Confirmed, Example, Examples, Least, Operation, PoolSelector, Preview, Route,
-    Source, Turn, Verb, schema_of,
+    Scheduling, Source, Verb, schema_of,
 };
 use crate::{Effect, Failure};
 
@@ -60,8 +60,8 @@ impl Operation for Destroy {
         }
     }
 
-    fn turn(&self) -> Turn {
-        self.preview.turn()
+    fn scheduling(&self) -> Scheduling {
+        self.preview.scheduling()
     }
 
     fn is_preview(&self) -> bool {
@@ -96,7 +96,7 @@ impl Verb for Destroy {
     ])];
 
     fn from_arguments(arguments: Confirmed<Self>) -> Result<(PoolSelector, Self), Failure> {
-        let destroy = arguments.or_ask();
+        let destroy = arguments.or_refuse();
         Ok((PoolSelector::Pool(destroy.name.pool()), destroy))
     }
 }

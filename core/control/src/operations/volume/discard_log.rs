@@ -7,7 +7,7 @@ use units::{PoolName, VolumeName};
 
 use crate::operations::preview::previewed;
 use crate::operations::{
-    Confirmable, Confirmed, Example, Examples, Operation, PoolSelector, Preview, Turn, Verb,
+    Confirmable, Confirmed, Example, Examples, Operation, PoolSelector, Preview, Scheduling, Verb,
 };
 use crate::{Effect, Failure};
 
@@ -42,8 +42,8 @@ impl Operation for DiscardLog {
         }
     }
 
-    fn turn(&self) -> Turn {
-        self.preview.turn()
+    fn scheduling(&self) -> Scheduling {
+        self.preview.scheduling()
     }
 
     fn is_preview(&self) -> bool {
@@ -70,7 +70,7 @@ impl Verb for DiscardLog {
     const EXAMPLES: Examples = EXAMPLES;
 
     fn from_arguments(arguments: Confirmed<Self>) -> Result<(PoolSelector, Self), Failure> {
-        let discard = arguments.or_ask();
+        let discard = arguments.or_refuse();
         Ok((PoolSelector::Pool(discard.name.pool()), discard))
     }
 }

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_freeze_lasts_ten_seconds_unless_said_and_a_minute_at_most() {
+    fn freeze_defaults_to_10_s_and_is_limited_to_60_s() {
         for (body, lasting) in [
             (r#"{"names": ["tank/v"]}"#, Some(10)),
             (r#"{"names": ["tank/v"], "seconds": 60}"#, Some(60)),

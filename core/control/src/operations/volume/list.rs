@@ -1,11 +1,11 @@
 //! `volume list`
 
 use crate::answer::VolumeView;
-use crate::operations::{Example, Examples, Route, look, schema_of};
+use crate::operations::{Example, Examples, Route, read_only_verb, schema_of};
 
 const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead volume list tank --json")]);
 
-look! {
+read_only_verb! {
     /// List the volumes of a pool
     #[command(
         visible_alias = "ls",

@@ -5,7 +5,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{PoolName, VolumeName};
 
-use crate::operations::{Example, Examples, Operation, PoolSelector, Preview, Turn, Verb, bytes};
+use crate::operations::{
+    Example, Examples, Operation, PoolSelector, Preview, Scheduling, Verb, bytes,
+};
 use crate::{Effect, Failure};
 
 const EXAMPLES: Examples =
@@ -46,8 +48,8 @@ impl Operation for Resize {
         }
     }
 
-    fn turn(&self) -> Turn {
-        self.preview.turn()
+    fn scheduling(&self) -> Scheduling {
+        self.preview.scheduling()
     }
 
     fn is_preview(&self) -> bool {

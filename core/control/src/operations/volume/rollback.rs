@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{PoolName, SnapshotName};
 
-use crate::operations::{Example, Examples, Operation, PoolSelector, Preview, Turn, Verb};
+use crate::operations::{Example, Examples, Operation, PoolSelector, Preview, Scheduling, Verb};
 use crate::{Effect, Failure};
 
 const EXAMPLES: Examples = Examples::of(&[
@@ -49,8 +49,8 @@ impl Operation for Rollback {
         }
     }
 
-    fn turn(&self) -> Turn {
-        self.preview.turn()
+    fn scheduling(&self) -> Scheduling {
+        self.preview.scheduling()
     }
 
     fn is_preview(&self) -> bool {

@@ -7,7 +7,7 @@ use units::{PoolName, VolumeName};
 
 use crate::answer::VolumeView;
 use crate::operations::{
-    Example, Examples, Operation, PoolSelector, Route, Source, Turn, Verb, schema_of,
+    Example, Examples, Operation, PoolSelector, Route, Scheduling, Source, Verb, schema_of,
 };
 use crate::{Effect, Failure};
 
@@ -29,8 +29,8 @@ impl Operation for Show {
         Effect::Look
     }
 
-    fn turn(&self) -> Turn {
-        Turn::Looks
+    fn scheduling(&self) -> Scheduling {
+        Scheduling::ReadOnly
     }
 
     fn opens_volumes(&self) -> bool {

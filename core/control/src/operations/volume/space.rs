@@ -1,6 +1,6 @@
 //! `volume space`
 
-use crate::operations::{Example, Examples, look};
+use crate::operations::{Example, Examples, read_only_verb};
 
 const EXAMPLES: Examples = Examples::of(&[
     Example::of("bulkhead volume space tank"),
@@ -11,7 +11,7 @@ const EXAMPLES: Examples = Examples::of(&[
 together, with their snapshots.",
 );
 
-look! {
+read_only_verb! {
     /// Show the use of space: data, snapshots, children; quotas and reservations
     #[command(after_help = EXAMPLES)]
     Space,

@@ -7,7 +7,7 @@ use units::{PoolName, VolumeName};
 
 use crate::answer::Done;
 use crate::operations::{
-    Example, Examples, Least, Operation, PoolSelector, Route, Turn, Verb, one_pool, schema_of,
+    Example, Examples, Least, Operation, PoolSelector, Route, Scheduling, Verb, one_pool, schema_of,
 };
 use crate::{Effect, Failure};
 
@@ -42,8 +42,8 @@ impl Operation for Thaw {
     }
 
     // Clients wait for it.
-    fn turn(&self) -> Turn {
-        Turn::Beside
+    fn scheduling(&self) -> Scheduling {
+        Scheduling::Concurrent
     }
 
     fn writes_to_the_pool(&self) -> bool {

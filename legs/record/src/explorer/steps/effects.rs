@@ -7,7 +7,7 @@ use crate::explorer::world::{
 };
 use crate::explorer::{invariants, search::cover};
 use crate::rules::{Rule, holds};
-use crate::{Event, LenderAnswer, Memory, Owner, Request, Version};
+use crate::{Event, LenderResponse, MemberState, Owner, Request, Version};
 use std::rc::Rc;
 
 impl World {
@@ -31,8 +31,8 @@ impl World {
                 self.net.retain(|sent| sent.key != at);
             }
             Step::Open(head) => self.open(setup, head, None),
-            Step::OpenByWord(head) => {
-                let word = self.true_word(setup, head);
+            Step::OpenByConfirmation(head) => {
+                let word = self.valid_confirmation(setup, head);
                 self.open(setup, head, word);
             }
             Step::Listen(head) => self.event(setup, head, Event::Listen),
@@ -47,7 +47,7 @@ impl World {
                 self.event(setup, head, Event::Deadline);
             }
             Step::LegDeadline { head, disk } => {
-                self.faults += u8::from(self.is_io_under_way(head, disk));
+                self.faults += u8::from(self.is_io_in_flight(head, disk));
                 self.leg_failed(setup, head, disk, true);
             }
             Step::ReadFails { head, disk } => {
@@ -64,7 +64,7 @@ impl World {
             }
             Step::Look(head) => self.event(setup, head, Event::Look),
             Step::LinkLost { head, disk } => self.lose_link(setup, head, disk),
-            Step::LegBack { head, disk } => self.leg_back(setup, head, disk),
+            Step::LegReturned { head, disk } => self.leg_returned(setup, head, disk),
             Step::Copy { head, disk } => self.copy(head, disk),
             _ => self.take_fault(setup, step),
         }
@@ -77,7 +77,7 @@ impl World {
             step,
             Step::Boot(_)
                 | Step::Thaw(_)
-                | Step::FenceByWord(_)
+                | Step::FenceByConfirmation(_)
                 | Step::Heal(..)
                 | Step::DiskHeals(_)
                 | Step::PowerOff(_)
@@ -94,7 +94,7 @@ impl World {
                 self.head(head).is_frozen = false;
                 self.event(setup, head, Event::Thawed);
             }
-            Step::FenceByWord(at) => {
+            Step::FenceByConfirmation(at) => {
                 cover("a frozen head is taken for one that is off");
                 self.fences[usize::from(at)].is_done = true;
                 // The frozen head has a server until it resumes and receives a message.
@@ -102,7 +102,7 @@ impl World {
             }
             Step::ServerCrash(head) => self.server_crash(head),
             Step::LenderRestart(disk) => {
-                let keeps_epoch = holds(Rule::LendersKeepTheirEpoch);
+                let keeps_epoch = holds(Rule::LendersStoreEpoch);
                 self.disk(disk).restart(keeps_epoch);
             }
             Step::Cut(one, other) | Step::Heal(one, other) => self.toggle_cut(one, other),
@@ -141,11 +141,11 @@ impl World {
                 content.before = content.group - 1;
             }
             Step::Forget(member) => self.forget(member),
-            Step::TakeImage(disk) => {
+            Step::SaveImage(disk) => {
                 let one = self.disk(disk);
                 one.image = one.durable;
             }
-            Step::PutImageBack(disk) => {
+            Step::RestoreImage(disk) => {
                 cover("an older image is put back");
                 let one = self.disk(disk);
                 one.durable = one.image;
@@ -182,11 +182,11 @@ impl World {
             Step::Members { head, is_wider } => {
                 self.lives += 1;
                 let life = self.lives.into();
-                let wish = match is_wider {
+                let desired = match is_wider {
                     true => setup.kind.wider(),
                     false => two_heads(),
                 };
-                self.event(setup, head, Event::Members { wish, life });
+                self.event(setup, head, Event::Members { desired, life });
                 self.event(setup, head, Event::Look);
             }
             Step::MembersStay(head) => self.event(setup, head, Event::MembersStay),
@@ -205,15 +205,15 @@ impl World {
         if let Some(one) = self.member(member) {
             one.unwritten = None;
             one.memory = match holds(Rule::LostMembersDoNotVote) {
-                true => Memory::again(life),
-                false => Memory::default(),
+                true => MemberState::again(life),
+                false => MemberState::default(),
             };
         }
     }
 
     /// Removes messages that no state depends on: losing them changes nothing, and fewer states remain.
     fn prune(&mut self, setup: &Setup) {
-        if !holds(Rule::AnswersOfThisBoot) {
+        if !holds(Rule::ResponsesOfThisBoot) {
             return;
         }
         let mut net = std::mem::take(&mut self.net);
@@ -224,12 +224,12 @@ impl World {
     fn is_of_use(&self, setup: &Setup, envelope: &Envelope) -> bool {
         let to = usize::from(envelope.to);
         match &envelope.payload {
-            Payload::Answer(answer) => {
+            Payload::Response(response) => {
                 let config = self.config(setup, envelope.to);
-                self.heads[to].owner.awaits(&config, answer)
+                self.heads[to].owner.awaits(&config, response)
             }
-            Payload::LenderAnswer(_, answer) => {
-                let session = answer.session();
+            Payload::LenderResponse(_, response) => {
+                let session = response.session();
                 self.heads[to].owner.claims(session.ballot)
             }
             Payload::IoDone(io, _) => {
@@ -271,34 +271,34 @@ impl World {
     fn deliver(&mut self, setup: &Setup, envelope: &Envelope) {
         let Envelope { from, to, payload } = envelope.clone();
         if from != to && usize::from(to) < self.heads.len() {
-            self.event(setup, to, Event::Heard(member_id(from)));
+            self.event(setup, to, Event::Received(member_id(from)));
         }
         match payload {
             Payload::Request(request) => {
-                let answer = self.answer(to, request);
-                match answer {
-                    Some(answer) if from == to => {
-                        let event = Event::Answered(member_id(to), answer);
+                let response = self.response(to, request);
+                match response {
+                    Some(response) if from == to => {
+                        let event = Event::Responded(member_id(to), response);
                         self.event(setup, to, event);
                     }
-                    Some(answer) => self.send(to, from, Payload::Answer(answer)),
+                    Some(response) => self.send(to, from, Payload::Response(response)),
                     None => {}
                 }
             }
-            Payload::Answer(answer) => {
-                self.event(setup, to, Event::Answered(member_id(from), answer));
+            Payload::Response(response) => {
+                self.event(setup, to, Event::Responded(member_id(from), response));
             }
             Payload::LenderRequest(disk, request) => {
                 let one = self.disk(disk);
                 let roots = one.visible().roots();
                 let reply = one.lender.handle(request, roots);
-                one.kept = reply.write.unwrap_or(one.kept);
-                if let Some(answer) = reply.answer {
-                    self.lender_answer(disk, from, answer);
+                one.lender_state = reply.write.unwrap_or(one.lender_state);
+                if let Some(response) = reply.response {
+                    self.lender_response(disk, from, response);
                 }
             }
-            Payload::LenderAnswer(disk, answer) => {
-                self.event(setup, to, Event::Lent(disk_id(disk), answer));
+            Payload::LenderResponse(disk, response) => {
+                self.event(setup, to, Event::Lent(disk_id(disk), response));
             }
             Payload::Io(io) => self.arrive(io),
             Payload::Returned(disk, session, completeness) => {
@@ -314,9 +314,9 @@ impl World {
         }
     }
 
-    fn lender_answer(&mut self, disk: u8, to: u8, answer: LenderAnswer) {
+    fn lender_response(&mut self, disk: u8, to: u8, response: LenderResponse) {
         let host = self.host(disk);
-        self.send(host, to, Payload::LenderAnswer(disk, answer));
+        self.send(host, to, Payload::LenderResponse(disk, response));
     }
 
     /// Completes I/O that the lender accepted.
@@ -330,12 +330,12 @@ impl World {
         }
         let one = self.disk(disk);
         let roots = one.visible().roots();
-        if let Some(answer) = one.lender.admit(roots) {
-            let session = answer.session();
+        if let Some(response) = one.lender.admit(roots) {
+            let session = response.session();
             // The term identifies the claimant: each open has a nonce of its own.
             for head in 0..self.heads.len() as u8 {
                 if self.heads[usize::from(head)].owner.claims(session.ballot) {
-                    self.lender_answer(disk, head, answer);
+                    self.lender_response(disk, head, response);
                 }
             }
         }
@@ -356,8 +356,8 @@ impl World {
             Operation::Write(new) => {
                 // A late write lands on top of newer ones.
                 let is_late = new.group <= content.group;
-                let kept = if is_late { new.history } else { Writes::MAX };
-                content.blocks = content.blocks & kept | new.blocks;
+                let lender_state = if is_late { new.history } else { Writes::MAX };
+                content.blocks = content.blocks & lender_state | new.blocks;
                 content.take_root(new);
             }
             Operation::Copy(new) => {
@@ -395,9 +395,9 @@ impl World {
         self.event(setup, head, event);
     }
 
-    fn leg_back(&mut self, setup: &Setup, head: u8, disk: u8) {
+    fn leg_returned(&mut self, setup: &Setup, head: u8, disk: u8) {
         let server = self.heads[usize::from(head)].server.as_ref();
-        let event = Event::LegBack {
+        let event = Event::LegReturned {
             disk: disk_id(disk),
             newest_group: server.map_or(0, |server| server.group.into()),
         };
@@ -466,7 +466,7 @@ impl World {
         self.fences.retain(|order| order.by != head);
         for disk in 0..self.disks.len() as u8 {
             if self.host(disk) == head {
-                self.disk(disk).restart(holds(Rule::LendersKeepTheirEpoch));
+                self.disk(disk).restart(holds(Rule::LendersStoreEpoch));
             }
         }
         // Connections for I/O are closed; I/O in flight to other heads may still arrive there.

@@ -40,7 +40,7 @@ impl Setup {
             };
             world.then(self, step);
         }
-        if matches!(self.start, Start::Usurped | Start::Unheard) {
+        if matches!(self.start, Start::Usurped | Start::Unresponsive) {
             world.toggle_cut(0, 1);
             world.take(self, Step::Open(1));
             world.settle_by(self, |_, step| !matches!(step, Step::PowerOff(_)));
@@ -54,8 +54,8 @@ impl Setup {
         if matches!(self.start, Start::Alone | Start::Apart) {
             world.toggle_cut(0, 1);
         }
-        if self.start == Start::Asked {
-            self.ask_before_a_boot(&mut world);
+        if self.start == Start::Requested {
+            self.request_before_boot(&mut world);
         }
         if self.start == Start::Torn {
             world.then(self, Step::Listen(1));
@@ -79,18 +79,18 @@ impl Setup {
             world.then(self, Step::Issue(0));
         }
         if self.start == Start::Forgotten {
-            self.forget_a_promise(&mut world);
+            self.lose_promise(&mut world);
         }
         let are_whole = [
             Start::Served,
             Start::Usurped,
-            Start::Unheard,
+            Start::Unresponsive,
             Start::Torn,
             Start::Ahead,
             Start::Narrow,
             Start::Parting,
             Start::Held,
-            Start::Asked,
+            Start::Requested,
             Start::Forgotten,
         ];
         if !are_whole.contains(&self.start) {
@@ -103,7 +103,7 @@ impl Setup {
             world.net.clear();
             world.then(self, Step::Boot(1));
         }
-        if self.start == Start::Unheard {
+        if self.start == Start::Unresponsive {
             world.take(self, Step::Forget(WITNESS));
             world.toggle_cut(0, 1);
         }
@@ -111,7 +111,7 @@ impl Setup {
             self.return_late(&mut world);
         }
         if self.start == Start::Relapsed {
-            world.take(self, Step::LegBack { head: 0, disk: 1 });
+            world.take(self, Step::LegReturned { head: 0, disk: 1 });
             world.settle_by(self, |_, step| !matches!(step, Step::Copy { .. }));
             world.take(self, Step::Issue(0));
             world.settle_by(self, |_, step| !matches!(step, Step::Copy { .. }));
@@ -120,7 +120,7 @@ impl Setup {
             world.settle_by(self, |_, step| !matches!(step, Step::Copy { .. }));
             world.take(self, Step::DiskHeals(1));
         }
-        if self.start == Start::Abroad {
+        if self.start == Start::OnOtherHead {
             world.then(self, Step::Export(0));
             world.then(self, Step::Open(1));
         }
@@ -131,7 +131,7 @@ impl Setup {
         world
     }
 
-    fn ask_before_a_boot(&self, world: &mut World) {
+    fn request_before_boot(&self, world: &mut World) {
         world.take(self, Step::Listen(1));
         world.settle_by(self, |world, step| match step {
             Step::Deliver(key) => world.sent(*key).is_some_and(|sent| sent.to == 0),
@@ -178,7 +178,7 @@ impl Setup {
         for _ in 0..2 {
             world.settle_by(self, |_, step| !matches!(step, Step::PowerOff(_)));
             if !world.fences.is_empty() {
-                world.take(self, Step::FenceByWord(0));
+                world.take(self, Step::FenceByConfirmation(0));
             }
         }
         world.settle(self);
@@ -186,7 +186,7 @@ impl Setup {
         world.net.clear();
     }
 
-    fn forget_a_promise(&self, world: &mut World) {
+    fn lose_promise(&self, world: &mut World) {
         world.toggle_cut(0, 1);
         world.take(self, Step::Open(1));
         world.settle_by(self, |_, step| !matches!(step, Step::PowerOff(_)));
@@ -225,7 +225,7 @@ impl Setup {
             }
             _ => false,
         };
-        world.take(self, Step::LegBack { head: 0, disk: 1 });
+        world.take(self, Step::LegReturned { head: 0, disk: 1 });
         world.settle_by(self, |world, step| !is_told(world, step));
         world.take(self, Step::DiskFails(1));
         world.take(self, Step::Issue(0));
@@ -249,7 +249,7 @@ impl Setup {
         if self.start == Start::Grown {
             world.then(self, Step::Listen(1));
         }
-        world.take(self, Step::LegBack { head: 0, disk: 1 });
+        world.take(self, Step::LegReturned { head: 0, disk: 1 });
         world.settle_by(self, |_, step| !matches!(step, Step::Copy { .. }));
         world.take(self, Step::Copy { head: 0, disk: 1 });
         let is_proposal = |world: &World, key| {

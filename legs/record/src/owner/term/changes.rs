@@ -7,7 +7,7 @@
 
 use super::{Stage, Step, Term};
 use crate::member::{Request, Tag};
-use crate::membership::{Config, Membership, StandIn};
+use crate::membership::{Config, Membership, VoteSubstitute};
 use crate::owner::Action;
 use crate::record::{Ballot, MemberId, Record, Version};
 use crate::refusal::Notice;
@@ -74,7 +74,7 @@ impl Term {
         config: &Config,
         record: &Record,
         accepted: &BTreeSet<MemberId>,
-        by: StandIn,
+        by: VoteSubstitute,
     ) -> bool {
         let rule = self.rule(config, record);
         let before = self.membership(&self.committed);
@@ -97,11 +97,11 @@ impl Term {
         };
         if let Some(member) = before.coming(&next) {
             match self.begun(member) {
-                Some(_) if !record.takes_a_life_of(member) => return,
+                Some(_) if !record.uses_life_of(member) => return,
                 Some(life) => {
                     record.lives.insert(member, life);
                 }
-                None if holds(Rule::JoiningBeginsALife) => return,
+                None if holds(Rule::JoiningStartsNewLife) => return,
                 None => {}
             }
         }
@@ -113,11 +113,11 @@ impl Term {
     fn next_members(&self) -> Option<Membership> {
         let before = self.membership(&self.committed);
         let is_leaving = matches!(before, Membership::WitnessLeaves { .. });
-        let wish = self.wish.as_ref().map(|(wish, _)| wish);
-        let wish = wish.or(is_leaving.then_some(before))?;
-        let is_to_be_named = self.committed.members.is_none() && wish == before;
+        let desired = self.desired.as_ref().map(|(desired, _)| desired);
+        let desired = desired.or(is_leaving.then_some(before))?;
+        let is_to_be_named = self.committed.members.is_none() && desired == before;
         let named = is_to_be_named.then(|| before.clone());
-        before.step_to(wish).or(named)
+        before.step_to(desired).or(named)
     }
 
     /// The life that a new member has begun. One in which it was a member before does not count: messages about it may
@@ -136,17 +136,17 @@ impl Term {
 
     /// The other head did not accept a change in time. A member that accepted it needs both heads, or applies the
     /// previous rule as well.
-    pub(super) fn take_back(&mut self, step: &mut Step<'_>) {
+    pub(super) fn revert_change(&mut self, step: &mut Step<'_>) {
         let mut record = self.latest().clone();
         self.leave_members(&mut record);
         record.sequence += 1;
-        self.wish = None;
-        step.out.push(Action::Tell(Notice::MembersStay));
+        self.desired = None;
+        step.out.push(Action::Notify(Notice::MembersStay));
         self.propose(step, record);
     }
 
     /// Requests that the new member begin its life, and that the other head accept the removal of a witness.
-    pub(in crate::owner) fn ask_for_change(&self, step: &mut Step<'_>, tag: Tag) {
+    pub(in crate::owner) fn request_change(&self, step: &mut Step<'_>, tag: Tag) {
         if self.stage != Stage::Serving || self.proposal.is_some() {
             return;
         }
@@ -155,20 +155,22 @@ impl Term {
             let silent = heads.iter().filter(|head| !self.agreed.contains(head));
             for head in silent {
                 let request = Request::Propose(self.committed.clone());
-                step.out.push(Action::Ask(*head, request));
+                step.out.push(Action::Request(*head, request));
             }
         }
-        let Some((wish, life)) = &self.wish else {
+        let Some((desired, life)) = &self.desired else {
             return;
         };
-        let coming = before.step_to(wish).and_then(|next| before.coming(&next));
+        let coming = before
+            .step_to(desired)
+            .and_then(|next| before.coming(&next));
         if let Some(member) = coming.filter(|member| self.begun(*member).is_none()) {
             let request = Request::Join {
                 tag,
                 record: self.committed.clone(),
                 life: *life,
             };
-            step.out.push(Action::Ask(member, request));
+            step.out.push(Action::Request(member, request));
         }
     }
 

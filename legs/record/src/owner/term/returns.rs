@@ -1,9 +1,9 @@
 //! Legs with a lost connection, and the return of excluded disks.
 
 use super::{Leg, LegState, NOTHING, Stage, Step, Term};
-use crate::lender::{LenderAnswer, LenderRequest, Observed};
+use crate::lender::{LenderRequest, LenderResponse, Observed};
 use crate::owner::{Action, Completeness};
-use crate::record::{DiskId, Lack, Session};
+use crate::record::{DiskId, MissingData, Session};
 use crate::refusal::Notice;
 use crate::rules::{Rule, holds};
 
@@ -22,7 +22,7 @@ impl Term {
         };
         let number = leg.number;
         let request = LenderRequest::Claim(self.session(number));
-        step.out.push(Action::AskLender(disk, request));
+        step.out.push(Action::LenderRequest(disk, request));
     }
 
     /// The error concerns the client or the library, which repairs the block from another leg. An excluded leg of its
@@ -52,7 +52,7 @@ impl Term {
         }
     }
 
-    pub(super) fn on_leg_back(&mut self, step: &mut Step<'_>, disk: DiskId, pool_group: u64) {
+    pub(super) fn on_leg_returned(&mut self, step: &mut Step<'_>, disk: DiskId, pool_group: u64) {
         let is_free = !self.legs.contains_key(&disk) && self.committed.stale.contains_key(&disk);
         if self.stage != Stage::Serving || !is_free {
             return;
@@ -68,7 +68,7 @@ impl Term {
             },
         );
         let request = LenderRequest::Claim(self.session(number));
-        step.out.push(Action::AskLender(disk, request));
+        step.out.push(Action::LenderRequest(disk, request));
     }
 
     /// A disk that an administrator gave up is no part of a return any more: it may be a replacement.
@@ -118,7 +118,7 @@ impl Term {
         let is_past = completeness.group > beyond || !holds(Rule::ReturnPassesItsRoots);
         if completeness.is_whole() && is_past || !holds(Rule::ReturnIsComplete) {
             leg.state = LegState::Complete;
-            leg.floor = Lack {
+            leg.floor = MissingData {
                 since: completeness.group + 1,
                 newest: completeness.group,
             };
@@ -129,7 +129,7 @@ impl Term {
         &mut self,
         step: &mut Step<'_>,
         disk: DiskId,
-        answer: LenderAnswer,
+        response: LenderResponse,
     ) {
         let ballot = self.ballot();
         let Some(leg) = self.legs.get_mut(&disk) else {
@@ -140,20 +140,20 @@ impl Term {
             number: leg.number,
         };
         let state = leg.state;
-        match answer {
-            LenderAnswer::Admitted(session, seen) if session == expected => match state {
+        match response {
+            LenderResponse::Admitted(session, seen) if session == expected => match state {
                 LegState::Resuming { flushed, .. } => self.resume(step, disk, flushed, seen),
                 LegState::Claiming { pool_group } => {
                     self.judge_return(step, disk, pool_group, seen)
                 }
                 _ => {}
             },
-            LenderAnswer::Begun(session) if session == expected => match state {
+            LenderResponse::Begun(session) if session == expected => match state {
                 LegState::Admitted => leg.state = LegState::Current,
                 LegState::Stamping { beyond } => self.begin_resilver(step, disk, beyond),
                 _ => {}
             },
-            LenderAnswer::Refused(session) if session == expected => match state {
+            LenderResponse::Refused(session) if session == expected => match state {
                 LegState::Resuming { flushed, .. } => self.fail(step, disk, flushed),
                 LegState::Admitted => self.fail(step, disk, None),
                 LegState::Claiming { .. } | LegState::Stamping { .. } => self.forget(disk),
@@ -194,7 +194,7 @@ impl Term {
         };
         let is_own = leg.state != LegState::Foreign;
         if is_own && stale.is_older(seen.roots) {
-            step.out.push(Action::Tell(Notice::OlderImage(disk)));
+            step.out.push(Action::Notify(Notice::OlderImage(disk)));
         }
         if is_own && !holds(Rule::ResilversAreOnRecord) {
             let beyond = seen.roots.newest;

@@ -44,8 +44,8 @@ const WRITE: u32 = 2;
 const BOTH: u32 = 3;
 
 #[test]
-fn a_share_keeps_out_what_it_denies_and_is_denied_by_what_others_do() {
-    let world = World::new(EVERYBODY);
+fn share_denies_conflicting_use_in_both_directions() {
+    let world = World::new(OPEN_SHARE);
     assert_eq!(world.shares(ONE, b"a", [WRITE, BOTH, 0]), GRANTED);
     assert_eq!(world.shares(TWO, b"a", [0, WRITE, 0]), DENIED);
     assert_eq!(world.shares(ONE, b"b", [0, WRITE, 0]), DENIED, "same host");
@@ -65,8 +65,8 @@ fn a_share_keeps_out_what_it_denies_and_is_denied_by_what_others_do() {
 }
 
 #[test]
-fn who_has_a_share_uses_the_file_and_others_do_not() {
-    let world = World::new(EVERYBODY);
+fn share_owner_may_use_the_file_and_others_may_not() {
+    let world = World::new(OPEN_SHARE);
     assert_eq!(world.shares(ONE, b"a", [WRITE, BOTH, 0]), GRANTED);
     assert!(world.is_denied(TWO, WRITE));
     assert!(!world.is_denied(TWO, READ));
@@ -79,12 +79,12 @@ fn who_has_a_share_uses_the_file_and_others_do_not() {
 }
 
 #[test]
-fn shares_go_with_their_host_and_are_taken_back_after_a_restart() {
-    let world = World::new(EVERYBODY);
+fn shares_end_with_their_host_and_are_reclaimed() {
+    let world = World::new(OPEN_SHARE);
     for procedure in [NOTIFY, FREE_ALL] {
         assert_eq!(world.shares(ONE, b"a", [BOTH, BOTH, 0]), GRANTED);
         assert_eq!(world.shares(TWO, b"a", [0, READ, 0]), DENIED);
-        world.tells_start(ONE, "host7", procedure, 5);
+        world.notifies_start(ONE, "host7", procedure, 5);
         assert_eq!(world.shares(TWO, b"a", [0, READ, 0]), GRANTED);
         world.unshares(TWO, b"a");
     }
@@ -103,10 +103,10 @@ fn shares_go_with_their_host_and_are_taken_back_after_a_restart() {
 
 /// The file retains slots for other hosts, however many one host requests.
 #[test]
-fn one_host_has_so_many_shares_of_a_file_and_others_have_theirs() {
+fn shares_per_host_and_file_are_limited() {
     const SHARES_MAX: u32 = 128;
     const NO_LOCKS: u32 = 2;
-    let world = World::new(EVERYBODY);
+    let world = World::new(OPEN_SHARE);
     let shares = |from, owner: u32| world.shares(from, &owner.to_be_bytes(), [0, READ, 0]);
     for owner in 0..SHARES_MAX {
         assert_eq!(shares(ONE, owner), GRANTED);
@@ -120,9 +120,9 @@ fn one_host_has_so_many_shares_of_a_file_and_others_have_theirs() {
 }
 
 #[test]
-fn a_share_for_nothing_that_denies_nothing_is_refused() {
+fn share_without_access_and_denial_is_refused() {
     const FAILED: u32 = 9;
-    let world = World::new(EVERYBODY);
+    let world = World::new(OPEN_SHARE);
     assert_eq!(world.shares(ONE, b"a", [0, 0, 0]), FAILED);
     assert_eq!(world.service.state().sizes(), (0, 0));
     assert_eq!(world.shares(ONE, b"a", [WRITE, 0, 0]), GRANTED);
@@ -130,13 +130,13 @@ fn a_share_for_nothing_that_denies_nothing_is_refused() {
 
 /// A share carries no NSM state; locks do.
 #[test]
-fn a_share_does_not_change_with_which_start_its_host_has_locked() {
+fn share_does_not_change_the_nsm_state_of_locks() {
     let others_get = |world: &World| {
         let lock = world.status(TWO, 0, world.test(TWO, ALL)) == GRANTED;
         (lock, !world.is_denied(TWO, WRITE))
     };
     for is_first in [true, false] {
-        let world = World::new(EVERYBODY);
+        let world = World::new(OPEN_SHARE);
         let share = || assert_eq!(world.shares(ONE, b"a", [WRITE, BOTH, 0]), GRANTED);
         if is_first {
             share();
@@ -144,19 +144,19 @@ fn a_share_does_not_change_with_which_start_its_host_has_locked() {
         // It carries NSM state 3.
         assert_eq!(world.status(ONE, 0, world.lock(ONE, ALL)), GRANTED);
         share();
-        world.tells_start(ONE, "host7", NOTIFY, 3);
+        world.notifies_start(ONE, "host7", NOTIFY, 3);
         assert_eq!(others_get(&world), (false, false), "a late message");
         world.status(ONE, 0, world.unlock(ONE, ALL));
-        world.tells_start(ONE, "host7", NOTIFY, 3);
+        world.notifies_start(ONE, "host7", NOTIFY, 3);
         assert_eq!(others_get(&world), (true, false), "the share is left");
-        world.tells_start(ONE, "host7", NOTIFY, 5);
+        world.notifies_start(ONE, "host7", NOTIFY, 5);
         assert_eq!(others_get(&world), (true, true));
     }
 }
 
 /// Neither has a lease, and AUTH_SYS calls are not authenticated.
 #[test]
-fn what_needs_kerberos_is_not_locked_by_numbers() {
+fn kerberos_export_refuses_locks_with_auth_sys() {
     const NO_LOCKS: u32 = 2;
     let world = World::new("sec=krb5,rw=10.0.0.0/24,no_root_squash");
     assert_eq!(world.shares(ONE, b"a", [BOTH, BOTH, 0]), NO_LOCKS);

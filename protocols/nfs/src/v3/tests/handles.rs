@@ -9,7 +9,7 @@ use crate::handles::without_code;
 const STALE: u32 = 70;
 const BAD: u32 = 10_001;
 const ACCES: u32 = 13;
-const STRANGER: u32 = 2000;
+const OTHER_USER: u32 = 2000;
 
 /// A directory that only root may enter, with a file that every user may read.
 struct Closed {
@@ -42,7 +42,7 @@ impl Closed {
             .files
             .set_attributes(&root, node, &mode, &Guard::default(), None);
         set.expect("set");
-        client.uid = STRANGER;
+        client.uid = OTHER_USER;
         Self {
             client,
             home,
@@ -68,7 +68,7 @@ impl Closed {
 }
 
 #[test]
-fn six_hundred_guesses_find_no_file_of_a_closed_directory() {
+fn guessed_handles_reach_no_file_of_a_closed_directory() {
     let mut closed = Closed::new();
     let file = closed.file.clone();
     assert_eq!(closed.attributes_of(&file), 0, "the handle is valid");
@@ -99,7 +99,7 @@ fn six_hundred_guesses_find_no_file_of_a_closed_directory() {
 }
 
 #[test]
-fn the_handle_of_a_root_needs_no_code_and_others_need_none_for_a_time() {
+fn root_handle_needs_no_mac_and_others_not_until_expiry() {
     let mut closed = Closed::new();
     let [home, file] = [&closed.home, &closed.file].map(|one| {
         let handle = unverified(one).expect("a handle");
@@ -124,7 +124,7 @@ fn the_handle_of_a_root_needs_no_code_and_others_need_none_for_a_time() {
 }
 
 #[test]
-fn a_path_leads_nobody_where_it_could_not_go_by_names() {
+fn mount_path_checks_search_permission() {
     let closed = Closed::new();
     let client = &closed.client;
     assert_eq!(

@@ -1,7 +1,7 @@
 //! Limits per network, and numbers.
 
 use super::*;
-use crate::v4::turns::{Answered, Owner, Purpose, Request};
+use crate::v4::seqids::{Owner, Purpose, Replied, Request};
 use file_system::{FileSystemId, Node};
 
 const LEASE_MS: u64 = 1000;
@@ -14,7 +14,7 @@ const CHANNEL: Channel = Channel {
 };
 
 fn state() -> State {
-    State::new(1, LEASE_MS, 0, Remembered::default())
+    State::new(1, LEASE_MS, 0, PersistentState::default())
 }
 
 fn introduction(owner: &str, network: u8) -> Introduction<'_> {
@@ -43,26 +43,26 @@ fn come(state: &mut State, owner: &str, network: u8, now_ms: u64) -> Result<u64,
 }
 
 /// A principal at the address of most clients here.
-fn by(principal: u64) -> Asker {
-    Asker {
+fn by(principal: u64) -> Requester {
+    Requester {
         principal,
         address: [10, 0, 0, 1].into(),
     }
 }
 
 fn begin(state: &mut State, id: u64, sequence: u32, now_ms: u64) -> Result<Created, Status> {
-    let asker = Asker {
+    let requester = Requester {
         principal: 0,
         address: state
             .clients
             .get(&id)
             .map_or(by(0).address, |client| client.network),
     };
-    state.create_session(id, sequence, asker, CHANNEL, 1, now_ms)
+    state.create_session(id, sequence, requester, CHANNEL, 1, now_ms)
 }
 
 #[test]
-fn clients_that_never_begin_make_room_for_others_of_their_network() {
+fn unconfirmed_clients_are_evicted_within_their_network() {
     let mut state = state();
     let first = introduce(&mut state, "first", 1, 0).unwrap();
     for number in 0..CLIENTS_PER_NETWORK_MAX {
@@ -76,9 +76,9 @@ fn clients_that_never_begin_make_room_for_others_of_their_network() {
 }
 
 #[test]
-fn a_host_with_locks_keeps_nobody_from_making_room() {
+fn host_with_locks_does_not_prevent_eviction() {
     let mut state = state();
-    let way = crate::hosts::Way {
+    let way = crate::hosts::AddressPair {
         here: [10, 0, 0, 1].into(),
         there: [10, 0, 1, 1].into(),
     };
@@ -103,7 +103,7 @@ fn a_host_with_locks_keeps_nobody_from_making_room() {
 }
 
 #[test]
-fn an_open_that_outlasts_its_client_is_refused() {
+fn open_of_a_removed_client_is_refused() {
     let mut state = state();
     let file = Handle {
         file_system: FileSystemId {
@@ -130,7 +130,7 @@ fn an_open_that_outlasts_its_client_is_refused() {
 }
 
 #[test]
-fn a_number_that_a_client_has_is_given_to_no_other() {
+fn client_ids_are_not_reused_while_held() {
     let mut state = state();
     let first = come(&mut state, "first", 1, 0).unwrap();
     // All numbers have been used once.
@@ -141,7 +141,7 @@ fn a_number_that_a_client_has_is_given_to_no_other() {
 }
 
 #[test]
-fn a_network_that_holds_all_its_places_keeps_no_other_out() {
+fn network_at_its_client_limit_does_not_block_others() {
     let mut state = state();
     for number in 0..CLIENTS_PER_NETWORK_MAX {
         come(&mut state, &format!("hoarder {number}"), 1, 0).unwrap();
@@ -153,7 +153,7 @@ fn a_network_that_holds_all_its_places_keeps_no_other_out() {
 }
 
 #[test]
-fn a_network_with_many_sessions_gets_few_slots_and_then_no_more() {
+fn slots_shrink_and_sessions_are_limited_per_network() {
     let mut state = state();
     let mut given = Vec::new();
     for number in 0..SESSIONS_PER_NETWORK_MAX / SESSIONS_PER_CLIENT_MAX {
@@ -173,7 +173,7 @@ fn a_network_with_many_sessions_gets_few_slots_and_then_no_more() {
 }
 
 #[test]
-fn owners_that_have_nothing_are_few_in_a_network_that_has_many() {
+fn idle_owners_are_limited_in_a_busy_network() {
     let mut state = state();
     let ask = |state: &mut State, client: u64, number: usize| {
         let owner = Owner::Open(format!("{client} {number}").into_bytes());
@@ -182,13 +182,13 @@ fn owners_that_have_nothing_are_few_in_a_network_that_has_many() {
             fingerprint: 1,
             purpose: Purpose::Opens,
         };
-        state.begin_turn(client, &owner, &request).map(drop)?;
-        let answered = Answered {
+        state.begin_seqid(client, &owner, &request).map(drop)?;
+        let answered = Replied {
             status: Status::NOENT,
             body: Vec::new(),
             file: None,
         };
-        state.end_turn(client, &owner, &request, answered);
+        state.end_seqid(client, &owner, &request, answered);
         Ok::<_, Status>(())
     };
     let network = IpAddr::from([10, 0, 0, 1]);
@@ -213,7 +213,7 @@ fn owners_that_have_nothing_are_few_in_a_network_that_has_many() {
 }
 
 #[test]
-fn numbers_of_opens_tell_nothing_of_the_next_ones() {
+fn state_ids_are_not_predictable() {
     let mut state = state();
     let client = come(&mut state, "client", 1, 0).unwrap();
     let numbers: Vec<u64> = (0..64).map(|_| state.number_of_state(client)).collect();
@@ -224,7 +224,7 @@ fn numbers_of_opens_tell_nothing_of_the_next_ones() {
 }
 
 #[test]
-fn what_a_client_had_is_no_load_of_its_network_any_more() {
+fn removed_client_frees_its_network_quota() {
     let mut state = state();
     let id = introduce(&mut state, "a", 1, 0).unwrap();
     begin(&mut state, id, 1, 0).unwrap();
@@ -242,7 +242,7 @@ fn kerberos<'a>(owner: &'a str, (principal, name): (u64, &'a str)) -> Introducti
 }
 
 #[test]
-fn nobody_else_uses_the_identity_that_a_principal_of_kerberos_has_made() {
+fn client_id_of_a_kerberos_principal_is_refused_to_others() {
     const OURS: (u64, &str) = (1 << 63, "host/a@REALM");
     const OTHERS: [u64; 3] = [0, u64::MAX, 1 << 63 | 1];
     let mut state = state();
@@ -285,10 +285,10 @@ fn nobody_else_uses_the_identity_that_a_principal_of_kerberos_has_made() {
 /// With AUTH_SYS every host can claim to be root. The reply to a repeated `CREATE_SESSION` would
 /// disclose the session ID to it.
 #[test]
-fn no_other_host_begins_or_ends_a_session_of_a_client_by_its_number() {
+fn other_hosts_cannot_create_or_destroy_sessions_by_client_id() {
     let mut state = state();
     let id = introduce(&mut state, "client", 1, 0).unwrap();
-    let other = Asker {
+    let other = Requester {
         address: [10, 0, 0, 2].into(),
         ..by(0)
     };
@@ -307,9 +307,9 @@ fn no_other_host_begins_or_ends_a_session_of_a_client_by_its_number() {
         ..introduction("client", 1)
     };
     assert_eq!(state.exchange_id(&moved, 0), Ok((id, 2, true)));
-    for (sequence, asker) in [(2, other), (3, by(0))] {
+    for (sequence, requester) in [(2, other), (3, by(0))] {
         let made = state
-            .create_session(id, sequence, asker, CHANNEL, 2, 0)
+            .create_session(id, sequence, requester, CHANNEL, 2, 0)
             .unwrap();
         state.destroy_session(&made.session, 2, 0).unwrap();
     }
@@ -317,7 +317,7 @@ fn no_other_host_begins_or_ends_a_session_of_a_client_by_its_number() {
 }
 
 #[test]
-fn the_numbers_of_clients_cannot_be_guessed() {
+fn client_ids_are_unguessable() {
     let mut state = state();
     let ids: Vec<u64> = (0..3)
         .map(|number| introduce(&mut state, &format!("client {number}"), 1, 0).unwrap())
@@ -330,7 +330,7 @@ fn the_numbers_of_clients_cannot_be_guessed() {
 }
 
 #[test]
-fn the_names_of_sessions_cannot_be_guessed() {
+fn session_ids_are_unguessable() {
     let numbers = [(); 2].map(|()| {
         let mut state = state();
         let id = introduce(&mut state, "client", 1, 0).unwrap();
@@ -343,7 +343,7 @@ fn the_names_of_sessions_cannot_be_guessed() {
 }
 
 #[test]
-fn only_the_principal_that_had_something_takes_it_back_from_the_next_server() {
+fn reclaim_requires_the_same_principal() {
     const OURS: (u64, &str) = (1 << 63, "host/a@REALM");
     let mut before = state();
     let (id, ..) = before.exchange_id(&kerberos("client", OURS), 0).unwrap();
@@ -351,32 +351,32 @@ fn only_the_principal_that_had_something_takes_it_back_from_the_next_server() {
         .create_session(id, 1, by(OURS.0), CHANNEL, 1, 0)
         .unwrap();
     before.reclaim_complete(id, OURS.0).unwrap();
-    before.has_taken(id, Had::ALL);
+    before.record_state(id, ReclaimableState::ALL);
     let set = before.set_client(&kerberos("older", OURS), 0).unwrap();
     before.confirm_client(set.0, set.1, OURS.0, 0).unwrap();
-    before.has_taken(set.0, Had::ALL);
+    before.record_state(set.0, ReclaimableState::ALL);
 
-    let earlier = Remembered {
+    let earlier = PersistentState {
         holders: before.holders(0),
-        ..Remembered::default()
+        ..PersistentState::default()
     };
     let mut after = State::new(2, LEASE_MS, LEASE_MS, earlier);
-    let mut takes_back = |who: &dyn Fn(&'static str) -> Introduction<'static>| {
+    let mut record_reclaim = |who: &dyn Fn(&'static str) -> Introduction<'static>| {
         let with_sessions = after.exchange_id(&who("client"), 0).unwrap().0;
         let without = after.set_client(&who("older"), 0).unwrap().0;
-        [with_sessions, without].map(|id| after.check_reclaim(id, Had::LOCKS, 0))
+        [with_sessions, without].map(|id| after.check_reclaim(id, ReclaimableState::LOCKS, 0))
     };
     let refused = [Err(Status::NO_GRACE); 2];
-    assert_eq!(takes_back(&|owner| introduction(owner, 1)), refused);
+    assert_eq!(record_reclaim(&|owner| introduction(owner, 1)), refused);
     let other = (1 << 63 | 1, "host/b@REALM");
-    assert_eq!(takes_back(&|owner| kerberos(owner, other)), refused);
-    assert_eq!(takes_back(&|owner| kerberos(owner, OURS)), [Ok(()); 2]);
+    assert_eq!(record_reclaim(&|owner| kerberos(owner, other)), refused);
+    assert_eq!(record_reclaim(&|owner| kerberos(owner, OURS)), [Ok(()); 2]);
 }
 
 /// The fingerprint is stored on disk. If another release of Rust computes a different one, our own
 /// hash function is necessary.
 #[test]
-fn a_call_has_the_same_number_by_each_compiler() {
+fn call_fingerprint_is_stable_across_builds() {
     let call = fingerprint_of(b"a call", &Credential::Nobody);
     assert_eq!(call, 4_758_411_875_782_237_179);
 }
@@ -384,7 +384,7 @@ fn a_call_has_the_same_number_by_each_compiler() {
 /// All other clients are blocked during the removal. It took ten seconds when each open visited all
 /// locks of its file.
 #[test]
-fn the_end_of_a_client_with_very_many_locks_takes_no_time() {
+fn removal_of_a_client_with_many_locks_is_fast() {
     use crate::v4::opens::{READ, Span, WRITE};
     const FILES: u64 = 4;
     const OPENS: u64 = 8190;

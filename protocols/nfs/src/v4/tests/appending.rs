@@ -4,7 +4,7 @@ use super::*;
 
 const ACCESS: u32 = 13;
 /// The user with append permission.
-const WHO: u32 = 1000;
+const APPEND_USER: u32 = 1000;
 
 fn write_at(id: &[u8], offset: u64, bytes: &[u8]) -> Vec<u8> {
     let mut write = Writer::new();
@@ -20,12 +20,12 @@ fn write_at(id: &[u8], offset: u64, bytes: &[u8]) -> Vec<u8> {
 /// Clients of such a user and of root, the creator of `file`.
 fn clients(reads: bool) -> (Client, Client, Arc<MemoryFileSystem>) {
     let (home, files) = shared("", 1, EVERYTHING);
-    files.let_append(WHO, reads);
+    files.grant_append_only(APPEND_USER, reads);
     let service = service_of(vec![home]);
     let mut root = Client::connect(&service, b"root", 0);
     root.open(b"file", 3, 0).expect("it is free");
     let mut user = Client::connect(&service, b"user", 0);
-    user.uid = WHO;
+    user.uid = APPEND_USER;
     (root, user, files)
 }
 
@@ -43,7 +43,7 @@ fn contents(files: &MemoryFileSystem) -> Vec<u8> {
 }
 
 #[test]
-fn an_open_of_who_may_append_adds_to_the_end_and_changes_nothing_else() {
+fn open_with_append_permission_allows_only_appends() {
     let (_root, mut user, files) = clients(false);
     let file = path(&[b"file"]);
     assert_eq!(user.open(b"file", 3, 0), Err(ACCESS), "it is not read");
@@ -81,7 +81,7 @@ fn an_open_of_who_may_append_adds_to_the_end_and_changes_nothing_else() {
 
 /// Linux does so: it writes whole cached pages.
 #[test]
-fn whoever_may_read_writes_the_same_bytes_again() {
+fn rewrite_of_identical_bytes_is_permitted_with_read_access() {
     let (_root, mut user, files) = clients(true);
     let file = path(&[b"file"]);
     let id = user.open(b"file", 3, 0).expect("it may be added to");
@@ -98,27 +98,27 @@ fn whoever_may_read_writes_the_same_bytes_again() {
 
 /// An opener with full write access retains it. Another user of the same open does not obtain it.
 #[test]
-fn an_open_keeps_what_each_user_opened_it_with() {
+fn open_keeps_the_access_of_each_user() {
     let (mut root, _, files) = clients(false);
     let file = path(&[b"file"]);
     let id = root.open(b"file", 2, 0).expect("root may");
     let write = write_at(&id, 0, b"one");
     assert_eq!(root.status(&[&words(&[24]), &file, &write]), 0);
-    root.uid = WHO;
+    root.uid = APPEND_USER;
     let id = root.open(b"file", 2, 0).expect("it may be added to");
     let mut write = |uid, offset, bytes| {
         root.uid = uid;
         let write = write_at(&id, offset, bytes);
         root.status(&[&words(&[24]), &file, &write])
     };
-    assert_eq!(write(WHO, 0, b"two"), ACCESS);
-    assert_eq!(write(WHO, 3, b"six"), 0);
+    assert_eq!(write(APPEND_USER, 0, b"two"), ACCESS);
+    assert_eq!(write(APPEND_USER, 3, b"six"), 0);
     assert_eq!(write(0, 0, b"ten"), 0);
     assert_eq!(contents(&files), b"tensix");
 }
 
 #[test]
-fn access_tells_that_a_file_may_be_added_to() {
+fn access_reports_extend_permission() {
     const MODIFY_AND_EXTEND: u32 = 0x4 | 0x8;
     let (_root, mut user, _) = clients(false);
     let file = path(&[b"file"]);

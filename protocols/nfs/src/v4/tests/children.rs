@@ -86,7 +86,7 @@ fn without_sessions(service: &Service) -> u64 {
 }
 
 #[test]
-fn nothing_is_made_at_the_name_of_a_file_system() {
+fn create_at_a_file_system_name_is_refused() {
     for minor in 0..=2 {
         let (service, files) = nested();
         let mut client = Client::connect(&service, b"one", 0);
@@ -135,7 +135,7 @@ fn nothing_is_made_at_the_name_of_a_file_system() {
 /// It is older than the file system, or came with a snapshot. A client that sees it may remove it,
 /// and cannot create a new one.
 #[test]
-fn what_a_file_system_hides_is_taken_away_only_by_who_sees_it() {
+fn entry_hidden_by_a_file_system_is_removed_only_if_visible() {
     for minor in 1..=2 {
         let (home, files) = shared("home", 5, EVERYTHING);
         let service = service_of(vec![home.clone()]);

@@ -65,7 +65,7 @@ fn read(operation: u32, id: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_compound_is_counted_by_what_it_moves() {
+fn compound_is_counted_by_bytes_transferred() {
     let service = service();
     let mut client = Client::connect(&service, b"one", 0);
     let id = client.open(b"file", 3, 0).expect("it is free");
@@ -99,7 +99,7 @@ fn a_compound_is_counted_by_what_it_moves() {
 }
 
 #[test]
-fn what_is_shared_again_is_counted_on() {
+fn counters_continue_after_unshare_and_share() {
     let (home, _) = shared("tank/home", 5, EVERYTHING);
     let service = service_of(vec![home.clone()]);
     let (root, tank, into) = (words(&[24]), path(&[b"tank"]), path(&[b"home"]));

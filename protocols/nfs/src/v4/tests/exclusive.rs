@@ -29,7 +29,7 @@ impl Client {
 }
 
 #[test]
-fn whoever_guesses_the_times_of_a_file_does_not_open_it() {
+fn guessed_exclusive_verifier_does_not_open_a_file() {
     let (home, files) = shared("", 1, EVERYTHING);
     let root = Identity {
         uid: 0,

@@ -52,7 +52,7 @@ fn open_cutting(client: u64, name: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_refused_list_leaves_the_mode_as_it_was() {
+fn refused_acl_keeps_the_mode() {
     let (home, files) = shared("", 1, EVERYTHING);
     let service = service_of(vec![home]);
     let mut client = Client::connect(&service, b"one", 0);
@@ -69,7 +69,7 @@ fn a_refused_list_leaves_the_mode_as_it_was() {
 }
 
 #[test]
-fn an_open_that_cuts_a_file_is_denied_like_one_that_writes() {
+fn truncating_open_is_denied_like_a_write() {
     let (home, files) = shared("", 1, EVERYTHING);
     let service = service_of(vec![home]);
     let mut client = Client::connect(&service, b"one", 0);
@@ -88,7 +88,7 @@ fn an_open_that_cuts_a_file_is_denied_like_one_that_writes() {
 }
 
 #[test]
-fn what_a_silent_client_denied_is_allowed_after_its_lease() {
+fn denial_ends_with_the_lease_of_a_silent_client() {
     let (home, files) = shared("", 1, EVERYTHING);
     let service = service_of(vec![home]);
     let mut silent = Client::connect(&service, b"silent", 0);
@@ -123,7 +123,7 @@ fn what_a_silent_client_denied_is_allowed_after_its_lease() {
 }
 
 #[test]
-fn an_owner_opens_only_what_the_mode_allows() {
+fn owner_open_is_limited_by_the_mode() {
     let (home, files) = shared("", 1, EVERYTHING);
     let service = service_of(vec![home]);
     set_mode(&files, files.root(), 0o777);
@@ -143,11 +143,11 @@ fn an_owner_opens_only_what_the_mode_allows() {
 
 /// RFC 8881, 18.51.3.
 #[test]
-fn nothing_is_locked_before_a_client_has_said_that_it_takes_back_no_more() {
+fn locks_require_reclaim_complete() {
     let service = service();
     let mut first = Client::connect(&service, b"one", 0);
     let id = first.open(b"file", 3, 0).expect("a new file");
-    let mut client = Client::come_back(&service, b"two", 0, 8192);
+    let mut client = Client::reconnect(&service, b"two", 0, 8192);
     let mut test = Writer::new();
     test.append(&words(&[13, 2, 0, 0, 0, 1]));
     test.u64(client.client);
@@ -159,7 +159,7 @@ fn nothing_is_locked_before_a_client_has_said_that_it_takes_back_no_more() {
 }
 
 #[test]
-fn operations_of_a_later_version_are_illegal() {
+fn operations_of_a_later_minor_version_are_illegal() {
     let mut client = Client::connect(&service(), b"one", 0);
     for operation in [59, 62, 69, 72, 75] {
         let answer = client.ask_by(1, &[&words(&[24]), &words(&[operation])]);
@@ -171,7 +171,7 @@ fn operations_of_a_later_version_are_illegal() {
 /// The client sets the times that hold the verifier, which the bitmap reports (RFC 8881, 18.16.4;
 /// RFC 7530, 16.16.5).
 #[test]
-fn an_exclusive_create_says_that_the_times_are_not_those_of_the_file() {
+fn exclusive_create_reports_times_as_not_set() {
     let (home, files) = shared("", 1, EVERYTHING);
     let service = service_of(vec![home]);
     let mut client = Client::connect(&service, b"one", 0);
@@ -208,7 +208,7 @@ fn an_exclusive_create_says_that_the_times_are_not_those_of_the_file() {
 
 /// Created over version 3, or by a kernel.
 #[test]
-fn what_is_listed_can_be_used_whatever_it_is_called() {
+fn listed_names_of_any_bytes_are_usable() {
     const NAME: &[u8] = b"caf\xe9";
     for minor in 1..=2 {
         let (home, files) = shared("", 1, EVERYTHING);
@@ -257,7 +257,7 @@ fn what_is_listed_can_be_used_whatever_it_is_called() {
 
 /// A kernel that imports the pool could not show the owner of the file.
 #[test]
-fn no_file_belongs_to_the_number_that_is_none() {
+fn uid_minus_one_owns_no_file() {
     let (home, files) = shared("", 1, EVERYTHING);
     let service = service_of(vec![home]);
     set_mode(&files, files.root(), 0o777);

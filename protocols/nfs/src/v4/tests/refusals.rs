@@ -7,7 +7,7 @@ const NOENT: u32 = 2;
 const EXIST: u32 = 17;
 
 #[test]
-fn what_a_change_is_refused_for_is_durable() {
+fn state_that_refuses_a_change_is_durable() {
     let (home, files) = shared("", 5, EVERYTHING);
     let service = service_of(vec![home]);
     let mut client = Client::connect(&service, b"one", 0);
@@ -31,7 +31,7 @@ fn what_a_change_is_refused_for_is_durable() {
 }
 
 #[test]
-fn a_change_is_durable_before_it_is_answered() {
+fn change_is_durable_before_its_reply() {
     let (home, files) = shared("", 5, EVERYTHING);
     let service = service_of(vec![home]);
     let mut client = Client::connect(&service, b"one", 0);

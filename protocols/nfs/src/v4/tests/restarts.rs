@@ -13,7 +13,7 @@ const ROOT: Identity = Identity {
 /// After a restart a client reclaims its file and its lock. Other clients get no conflicting state
 /// until it is done, or until the grace period is over.
 #[test]
-fn a_client_takes_back_what_it_had_at_the_server_before() {
+fn client_reclaims_its_state_after_restart() {
     let (home, _) = shared("", 5, EVERYTHING);
     let record = Arc::new(MemoryRecord::default());
     let before = record.serve(&home, 7);
@@ -24,9 +24,9 @@ fn a_client_takes_back_what_it_had_at_the_server_before() {
     assert_eq!(client.lock(b"file", &open, b"l", 0, 10), 0);
     drop(before);
     let after = record.serve(&home, 8);
-    let mut back = Client::come_back(&after, b"one", 100, 8192);
+    let mut back = Client::reconnect(&after, b"one", 100, 8192);
     let mut other = Client::connect(&after, b"two", 200);
-    let mut stranger = Client::come_back(&after, b"three", 200, 8192);
+    let mut stranger = Client::reconnect(&after, b"three", 200, 8192);
     assert_eq!(other.open(b"file", 1, 0), Err(10013), "GRACE");
     assert_eq!(other.reclaim(b"file", 1, 0), Err(10033), "it is done");
     assert_eq!(
@@ -53,7 +53,7 @@ fn a_client_takes_back_what_it_had_at_the_server_before() {
 /// State of a client that does not return is available to other clients after the grace period. A
 /// reclaim at the next server is then refused, too.
 #[test]
-fn a_client_that_comes_too_late_takes_nothing_back_at_any_later_server() {
+fn late_client_cannot_reclaim_at_any_later_server() {
     let (home, _) = shared("", 5, EVERYTHING);
     let record = Arc::new(MemoryRecord::default());
     let first = record.serve(&home, 7);
@@ -75,14 +75,14 @@ fn a_client_that_comes_too_late_takes_nothing_back_at_any_later_server() {
     assert_eq!(left.len(), 1, "before that was answered");
     drop(second);
     let third = record.serve(&home, 9);
-    let mut late = Client::come_back(&third, b"late", 0, 8192);
+    let mut late = Client::reconnect(&third, b"late", 0, 8192);
     assert_eq!(late.reclaim(b"file", 3, 2), Err(10033), "NO_GRACE");
 }
 
 /// A client that died with its server blocks only requests that conflict with its reclaimable
 /// state.
 #[test]
-fn others_open_files_while_a_client_that_denied_nothing_is_waited_for() {
+fn grace_permits_opens_that_cannot_conflict() {
     let (home, _) = shared("", 5, EVERYTHING);
     let record = Arc::new(MemoryRecord::default());
     let first = record.serve(&home, 7);
@@ -99,7 +99,7 @@ fn others_open_files_while_a_client_that_denied_nothing_is_waited_for() {
         "nobody had locks"
     );
     assert_eq!(record.times(), times + 2, "the client, and that it locks");
-    let mut stranger = Client::come_back(&second, b"plain", 0, 8192);
+    let mut stranger = Client::reconnect(&second, b"plain", 0, 8192);
     let open = stranger.reclaim(b"file", 3, 0).expect("it was open");
     let lock = stranger.lock_or_reclaim(b"file", &open, b"l", (20, 10), true);
     assert_eq!(lock, 10033, "it had none");
@@ -113,7 +113,7 @@ fn others_open_files_while_a_client_that_denied_nothing_is_waited_for() {
 
 /// As when `readonly` of a file system changes.
 #[test]
-fn an_open_file_without_a_name_outlasts_a_file_system_that_is_closed_for_a_while() {
+fn open_unlinked_file_survives_a_temporary_close() {
     let (home, files) = shared("", 5, EVERYTHING);
     let service = service_of(vec![home.clone()]);
     let mut client = Client::connect(&service, b"one", 0);
@@ -137,7 +137,7 @@ fn an_open_file_without_a_name_outlasts_a_file_system_that_is_closed_for_a_while
 
 /// Opens and locks in a temporarily closed file system remain valid, unless the file is gone.
 #[test]
-fn opens_and_locks_outlast_a_file_system_that_is_closed_for_a_while() {
+fn opens_and_locks_survive_a_temporary_close() {
     let (home, files) = shared("", 5, EVERYTHING);
     let (home_again, _) = shared("", 5, EVERYTHING);
     let service = service_of(vec![home.clone()]);
@@ -177,11 +177,11 @@ fn opens_and_locks_outlast_a_file_system_that_is_closed_for_a_while() {
 
 /// A client that was granted an open is known to the next server, whenever this one stops.
 #[test]
-fn who_cannot_be_kept_is_told_to_wait_and_who_is_kept_costs_nothing() {
+fn unrecorded_client_gets_delay_and_recording_is_once() {
     let (home, _) = shared("", 5, EVERYTHING);
     let record = Arc::new(MemoryRecord::default());
     let service = record.serve(&home, 7);
-    let mut client = Client::come_back(&service, b"one", 0, 8192);
+    let mut client = Client::reconnect(&service, b"one", 0, 8192);
     record.fail(true);
     assert_eq!(client.status(&[&words(&[58, 0])]), 10008, "DELAY");
     assert_eq!(client.open(b"file", 3, 2), Err(10008));
@@ -193,7 +193,7 @@ fn who_cannot_be_kept_is_told_to_wait_and_who_is_kept_costs_nothing() {
 }
 
 #[test]
-fn what_is_not_open_yet_is_waited_for() {
+fn file_system_not_yet_open_returns_delay() {
     let (home, _) = shared("tank/home", 5, EVERYTHING);
     let handle = {
         let files = &home.files;
@@ -229,7 +229,7 @@ fn open_guarded(client: u64, name: &[u8]) -> Vec<u8> {
 
 /// The reply was lost with the server. The file itself does not identify its creator.
 #[test]
-fn a_file_that_an_earlier_server_made_is_its_clients_to_be_taken_back() {
+fn file_created_before_restart_is_reclaimable() {
     let (home, files) = shared("", 5, EVERYTHING);
     let record = Arc::new(MemoryRecord::default());
     let mut before = Client::connect(&record.serve(&home, 7), b"one", 0);
@@ -251,7 +251,7 @@ fn a_file_that_an_earlier_server_made_is_its_clients_to_be_taken_back() {
     assert_eq!(second[handle.clone()], first[handle]);
     assert_eq!(files.objects(), objects, "it is not made again");
     let id = &second[12 + 44 + 8 + 8..][..16];
-    let mut back = Client::come_back(&after, b"one", 0, 8192);
+    let mut back = Client::reconnect(&after, b"one", 0, 8192);
     let mut read = words(&[25]);
     read.extend(id);
     read.extend(words(&[0, 0, 1]));
@@ -289,7 +289,7 @@ pub fn keep_receipt(files: &MemoryFileSystem, client: &Client, step: u32) {
 
 /// A client cancelled its call and used the slot for another call when the server restarted.
 #[test]
-fn a_slot_that_is_used_for_another_call_has_no_answer_of_the_first() {
+fn reused_slot_does_not_return_an_old_reply() {
     const BADSESSION: u32 = 10_052;
     let (home, files) = shared("", 5, EVERYTHING);
     let record = Arc::new(MemoryRecord::default());
@@ -313,7 +313,7 @@ fn a_slot_that_is_used_for_another_call_has_no_answer_of_the_first() {
 
 /// A later object of that name is not affected.
 #[test]
-fn the_list_of_what_an_earlier_server_made_is_nobody_elses() {
+fn acl_of_an_earlier_create_is_not_set_on_another_object() {
     let (home, files) = shared("", 5, EVERYTHING);
     let record = Arc::new(MemoryRecord::default());
     let mut before = Client::connect(&record.serve(&home, 7), b"one", 0);
@@ -349,7 +349,7 @@ fn the_list_of_what_an_earlier_server_made_is_nobody_elses() {
 
 /// An attribute that another client set after a change with a lost reply is preserved.
 #[test]
-fn attributes_that_an_earlier_server_set_are_not_set_again() {
+fn setattr_of_an_earlier_server_is_not_repeated() {
     let (home, files) = shared("", 5, EVERYTHING);
     let record = Arc::new(MemoryRecord::default());
     let mut before = Client::connect(&record.serve(&home, 7), b"one", 0);

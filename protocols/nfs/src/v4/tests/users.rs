@@ -41,7 +41,7 @@ fn operations(id: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
 }
 
 #[test]
-fn nobody_reads_or_writes_by_the_state_id_of_another_user() {
+fn state_id_of_another_user_is_refused_for_io() {
     let (home, files) = shared("", 1, EVERYTHING);
     let who = |uid| Identity {
         uid,
@@ -89,7 +89,7 @@ fn nobody_reads_or_writes_by_the_state_id_of_another_user() {
 /// An open that two users share does not combine their rights: each has only the access of its own
 /// open.
 #[test]
-fn who_opened_for_reading_does_not_write_by_the_open_of_another_user() {
+fn read_open_cannot_write_by_the_open_of_another_user() {
     let (home, files) = shared("", 1, EVERYTHING);
     let root = Identity {
         uid: 0,

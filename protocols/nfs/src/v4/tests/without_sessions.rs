@@ -245,7 +245,7 @@ impl Old {
 }
 
 #[test]
-fn a_new_owner_confirms_its_open_before_it_uses_it() {
+fn new_open_owner_must_confirm_before_use() {
     let mut client = Old::connect(&service(), b"one", 0);
     let (id, must_confirm) = client.open_unconfirmed(b"file", 3, 0).expect("it is free");
     assert!(must_confirm);
@@ -267,7 +267,7 @@ fn a_new_owner_confirms_its_open_before_it_uses_it() {
 /// A retransmitted open, lock or close is not executed twice, and a request out of sequence is
 /// refused.
 #[test]
-fn the_last_request_of_an_owner_is_answered_as_the_first_time() {
+fn repeated_last_request_of_an_owner_gets_the_cached_reply() {
     let mut client = Old::connect(&service(), b"one", 0);
     client.open(b"before", 3, 0).expect("it is free");
     client.sequence += 1;
@@ -302,7 +302,7 @@ fn the_last_request_of_an_owner_is_answered_as_the_first_time() {
 /// The reply was lost with the server. Without sessions the call is identified by its transaction
 /// ID and its source.
 #[test]
-fn a_change_of_names_is_made_once_also_by_another_server() {
+fn name_change_is_executed_once_across_servers() {
     let (home, files) = shared("", 5, EVERYTHING);
     let server = |start| {
         let clients: Clients = (Holders::default(), Arc::new(NoRecord));
@@ -324,7 +324,7 @@ fn a_change_of_names_is_made_once_also_by_another_server() {
 }
 
 #[test]
-fn a_client_that_has_started_again_has_nothing_and_others_do_not_take_its_name() {
+fn rebooted_client_loses_state_and_its_id_is_protected() {
     let service = service();
     let mut before = Old::connect(&service, b"one", 0);
     let id = before.open(b"file", 3, 3).expect("it is free");
@@ -357,7 +357,7 @@ fn a_client_that_has_started_again_has_nothing_and_others_do_not_take_its_name()
 }
 
 #[test]
-fn a_silent_client_loses_what_others_want_and_comes_anew_if_it_has_nothing() {
+fn expired_client_loses_conflicting_state_and_must_restart() {
     let service = service();
     let mut silent = Old::connect(&service, b"silent", 0);
     let mut idle = Old::connect(&service, b"idle", 0);
@@ -379,7 +379,7 @@ fn a_silent_client_loses_what_others_want_and_comes_anew_if_it_has_nothing() {
 /// The client never reports that it is done: other clients are delayed until it requests new state.
 /// It may still reclaim state that no other client has obtained.
 #[test]
-fn a_client_takes_back_what_it_had_and_nobody_waits_when_it_goes_on() {
+fn request_for_new_state_counts_as_reclaim_complete() {
     let (home, _) = shared("", 5, EVERYTHING);
     let record = Arc::new(MemoryRecord::default());
     let before = record.serve(&home, 7);
@@ -397,7 +397,7 @@ fn a_client_takes_back_what_it_had_and_nobody_waits_when_it_goes_on() {
     assert_eq!(client.open(b"file", 3, 0), Err(STALE_CLIENTID));
     let after = Arc::clone(&client.service);
     let mut back = Old::connect(&after, b"one", 100);
-    let mut stranger = Client::come_back(&after, b"one", 100, 8192);
+    let mut stranger = Client::reconnect(&after, b"one", 100, 8192);
     assert_eq!(
         stranger.reclaim(b"file", 3, 0),
         Err(NO_GRACE),
@@ -428,14 +428,14 @@ fn a_client_takes_back_what_it_had_and_nobody_waits_when_it_goes_on() {
 /// A client with an expired lease and no state is not awaited by the next server. It is recorded
 /// again before new state is granted to it.
 #[test]
-fn a_client_is_known_to_the_next_server_from_its_first_open_on() {
+fn client_is_recorded_at_its_first_open() {
     let (home, _) = shared("", 5, EVERYTHING);
     let record = Arc::new(MemoryRecord::default());
     let service = record.serve(&home, 7);
     let mut gone = Old::connect(&service, b"gone", 0);
     let count = || match record.holders() {
         Holders::Known(clients) => clients.len(),
-        Holders::Anybody => panic!("they are known"),
+        Holders::AnyClient => panic!("they are known"),
     };
     assert_eq!(count(), 0);
     record.fail(true);
@@ -457,7 +457,7 @@ fn a_client_is_known_to_the_next_server_from_its_first_open_on() {
 }
 
 #[test]
-fn an_owner_is_in_its_own_way() {
+fn opens_of_one_owner_conflict_with_its_own_denials() {
     let mut client = Old::connect(&service(), b"one", 0);
     client.open(b"file", 3, 1).expect("it is free");
     assert_eq!(client.open(b"file", 1, 0), Err(SHARE_DENIED));
@@ -465,7 +465,7 @@ fn an_owner_is_in_its_own_way() {
 }
 
 #[test]
-fn locks_go_with_their_file_or_with_their_owner() {
+fn locks_are_freed_with_their_file_or_owner() {
     let service = service();
     let mut client = Old::connect(&service, b"one", 0);
     let mut other = Client::connect(&service, b"two", 0);
@@ -495,7 +495,7 @@ fn locks_go_with_their_file_or_with_their_owner() {
 
 /// `LOCKT` (13) of the whole file for another owner.
 #[test]
-fn ranges_of_an_owner_that_touch_are_one() {
+fn adjacent_ranges_of_an_owner_are_merged() {
     let mut client = Old::connect(&service(), b"one", 0);
     let open = client.open(b"file", 3, 0).expect("it is free");
     let mut id = client
@@ -523,7 +523,7 @@ fn ranges_of_an_owner_that_touch_are_one() {
 
 /// A user has the stateid of an open of another user.
 #[test]
-fn an_open_gives_no_rights_to_others() {
+fn open_grants_no_access_to_other_users() {
     let service = service();
     let mut client = Old::connect(&service, b"one", 0);
     let id = client.open(b"file", 3, 0).expect("it is free");
@@ -535,7 +535,7 @@ fn an_open_gives_no_rights_to_others() {
 
 /// A client reads around the bytes that it writes.
 #[test]
-fn an_open_for_writing_reads_what_nobody_denies() {
+fn write_open_may_read_unless_denied() {
     let service = service();
     let mut client = Old::connect(&service, b"one", 0);
     let id = client.open(b"file", 2, 0).expect("it is free");
@@ -573,7 +573,7 @@ fn each_minor_version_has_its_own_operations_and_attributes() {
 }
 
 #[test]
-fn endless_compounds_and_answers_are_refused() {
+fn oversized_compounds_and_replies_are_refused() {
     let (home, files) = shared("", 5, EVERYTHING);
     let root = Identity {
         uid: 0,

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_to_block_segment_is_read() {
+    fn block_to_block_segment_is_parsed() {
         let parsed = parse(&list(1, 1)).unwrap();
         assert_eq!(parsed.id, Some(9));
         assert_eq!(parsed.cscds[0].designator, [0x60, 1]);
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_descriptors_are_told_apart_from_too_long_lists() {
+    fn excess_descriptors_and_excess_length_have_distinct_sense() {
         let asc = |bytes: &[u8]| parse(bytes).unwrap_err().asc;
         assert_eq!(asc(&list(17, 1)), Asc::TOO_MANY_TARGET_DESCRIPTORS);
         assert_eq!(asc(&list(1, 33)), Asc::TOO_MANY_SEGMENT_DESCRIPTORS);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn any_bytes_make_a_list_or_sense_data() {
+    fn copy_list_of_any_bytes_parses_or_returns_sense() {
         let mut random = fastrand::Rng::with_seed(11);
         for _ in 0..20_000 {
             let mut bytes = list(random.usize(..4), random.usize(..4));

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_changes_a_fixed_bit_is_refused_and_pointed_at() {
+    fn changed_fixed_bit_is_refused_with_a_field_pointer() {
         let mut page = control(&INITIAL);
         page[5] = 0x40;
         let mut parameters = INITIAL;

@@ -49,7 +49,7 @@ pub(crate) fn select(context: &Context<'_>, data: &mut DataOut<'_>) -> Result<Ex
             if other.login != context.nexus.login
                 && context.unit.config.visibility.includes(&other.id.initiator)
             {
-                other.attend(context.unit.config.lun, Asc::MODE_PARAMETERS_CHANGED);
+                other.queue_attention(context.unit.config.lun, Asc::MODE_PARAMETERS_CHANGED);
             }
         }
     }

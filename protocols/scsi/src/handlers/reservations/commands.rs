@@ -63,7 +63,7 @@ pub(crate) fn reserve_out(context: &Context<'_>, data: &mut DataOut<'_>) -> Resu
         let lun = unit.config.lun;
         context
             .target
-            .attend(&notice.nexus, lun, attention(notice.event));
+            .queue_attention(&notice.nexus, lun, attention(notice.event));
     }
     Ok(Outcome {
         abort,

@@ -97,7 +97,7 @@ const ACCESS_RULES: [(ReservationType, bool, bool, bool, bool); 6] = [
 ];
 
 #[test]
-fn access_follows_the_table_of_the_standard() {
+fn access_matches_the_spc_4_conflict_table() {
     for (kind, registrant_reads, registrant_writes, other_reads, other_writes) in ACCESS_RULES {
         let mut play = Play::registered(&[("holder", 1), ("registrant", 2)]);
         play.act("holder", Request::Reserve { key: 1, kind });
@@ -119,7 +119,7 @@ fn access_follows_the_table_of_the_standard() {
 }
 
 #[test]
-fn a_wrong_key_is_a_conflict_everywhere() {
+fn wrong_key_is_a_conflict_for_every_action() {
     let kind = WriteExclusive;
     let requests = [
         register(9, 2),
@@ -143,7 +143,7 @@ fn a_wrong_key_is_a_conflict_everywhere() {
 }
 
 #[test]
-fn registering_twice_changes_the_key_and_ignoring_needs_no_old_one() {
+fn register_again_changes_key_and_ignore_needs_none() {
     let mut play = Play::registered(&[("a", 1)]);
     assert_eq!(play.state.generation, 1);
     play.act("a", register(1, 2));
@@ -164,7 +164,7 @@ fn registering_twice_changes_the_key_and_ignoring_needs_no_old_one() {
 }
 
 #[test]
-fn unregistering_the_holder_releases_unless_others_hold_too() {
+fn unregistering_the_last_holder_releases() {
     for kind in ALL_TYPES {
         let mut play = Play::registered(&[("a", 1), ("b", 2)]);
         play.act("a", Request::Reserve { key: 1, kind });
@@ -187,7 +187,7 @@ fn unregistering_the_holder_releases_unless_others_hold_too() {
 }
 
 #[test]
-fn a_reservation_is_taken_once_and_released_only_with_its_type() {
+fn reservation_is_exclusive_and_released_only_with_its_type() {
     let mut play = Play::registered(&[("a", 1), ("b", 2)]);
     let kind = WriteExclusiveRegistrantsOnly;
     play.act("a", Request::Reserve { key: 1, kind });
@@ -216,7 +216,7 @@ fn a_reservation_is_taken_once_and_released_only_with_its_type() {
 }
 
 #[test]
-fn clear_removes_all_and_tells_the_others() {
+fn clear_removes_all_and_notifies_other_registrants() {
     let mut play = Play::registered(&[("a", 1), ("b", 2)]);
     let kind = ExclusiveAccess;
     play.act("b", Request::Reserve { key: 2, kind });
@@ -279,7 +279,7 @@ fn an_all_registrants_reservation_is_preempted_with_key_zero() {
 }
 
 #[test]
-fn register_and_move_hands_the_reservation_over() {
+fn register_and_move_transfers_the_reservation() {
     let hand_over = |unregister| Request::Move {
         key: 1,
         new_key: 8,
@@ -328,7 +328,7 @@ fn registrations_are_bounded() {
 }
 
 #[test]
-fn only_states_with_aptpl_are_stored_and_they_come_back_whole() {
+fn aptpl_state_is_stored_and_restored() {
     let mut play = Play::registered(&[("a", 1), ("b", 0xfedc_ba98_7654_3210)]);
     assert!(encode(&play.state).is_empty());
     play.act(
@@ -364,7 +364,7 @@ fn only_states_with_aptpl_are_stored_and_they_come_back_whole() {
 }
 
 #[test]
-fn stored_nonsense_is_refused_not_forgotten() {
+fn corrupt_stored_state_is_an_error() {
     for text in [
         "x",
         "{}",
@@ -381,7 +381,7 @@ fn stored_nonsense_is_refused_not_forgotten() {
 /// Random requests of three nexuses: the invariant holds after each, and the stored form can be
 /// restored.
 #[test]
-fn random_histories_keep_the_invariant() {
+fn invariant_holds_for_random_histories() {
     let mut random = fastrand::Rng::with_seed(42);
     for _ in 0..200 {
         let mut play = Play::default();

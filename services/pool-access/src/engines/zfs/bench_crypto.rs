@@ -1,7 +1,7 @@
 //! `bulkhead bench crypto`: the encryption speed of this host, by the engine and by OpenSSL, in one
 //! run on one processor. Tests with standard vectors precede the measurement.
 
-mod answers;
+mod test_vectors;
 mod openssl;
 
 use std::time::{Duration, Instant};
@@ -34,10 +34,10 @@ const NOTES: [&str; 3] = [
 pub fn run(time: Duration, block_bytes: usize) -> Result<Report, Failure> {
     let processor = pin()?;
     let openssl = openssl::version()?;
-    let host = HostId::of_this_machine("bench");
+    let host = HostId::of_this_host("bench");
     let engine = Engine::start(EngineOptions::new(host))
         .map_err(|error| Failure::from_chain(FailureKind::Failed, &error))?;
-    let known_answers = answers::check(engine)? + openssl::check()?;
+    let known_answers = test_vectors::check(engine)? + openssl::check()?;
     let mut rows = Vec::new();
     for row in all_rows() {
         rows.push(measure(engine, row, block_bytes, time)?);
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_mode_is_shown_in_every_direction_it_has() {
+    fn every_cipher_mode_has_a_row_per_direction() {
         let rows = all_rows();
         assert_eq!(rows.len(), 18);
         assert!(

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use zpool::device::faults::{Fault, Faults};
 
 /// Polling interval of the file.
-const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The faults that `file` names now, for a command, which is over soon.
 pub fn once(file: &Path) -> Faults {
@@ -30,7 +30,7 @@ pub fn obey(file: PathBuf, faults: Faults) -> std::io::Result<()> {
         .name("leg-faults".into())
         .spawn(move || {
             loop {
-                std::thread::sleep(LOOK_INTERVAL);
+                std::thread::sleep(POLL_INTERVAL);
                 look(&file, &faults, &mut seen, &mut failing);
             }
         })?;
@@ -91,7 +91,7 @@ fn parse(text: &str) -> BTreeMap<PathBuf, Fault> {
                         fault.delay = Duration::from_millis(delay_ms)
                     }
                     Some(("kill-after", _, Ok(steps))) => fault.kill_after = Some(steps),
-                    Some(("read-at", place, _)) if add_place(&mut fault, place).is_some() => {}
+                    Some(("read-at", place, _)) if add_location(&mut fault, place).is_some() => {}
                     _ => tracing::error!(word = other, "no such fault of a device"),
                 },
             }
@@ -102,7 +102,7 @@ fn parse(text: &str) -> BTreeMap<PathBuf, Fault> {
 }
 
 /// Adds an unreadable range, if the text is valid and the array has space.
-fn add_place(fault: &mut Fault, place: &str) -> Option<()> {
+fn add_location(fault: &mut Fault, place: &str) -> Option<()> {
     let (offset, length) = place.split_once('+')?;
     let (offset, length): (u64, u64) = (offset.parse().ok()?, length.parse().ok()?);
     offset.checked_add(length).filter(|_| length > 0)?;

@@ -45,7 +45,7 @@ impl Registered for OpenZfs {
         set_huge_pages(false);
         let started = zpool::Engine::start(own_options(options)?).map_err(|error| match error {
             EngineError::Option { option, rule } => {
-                Failure::usage(format!("{}: {rule}", option_word(option)))
+                Failure::usage(format!("{}: {rule}", option_flag(option)))
             }
             error => Failure::from_chain(FailureKind::Failed, &error),
         })?;
@@ -83,8 +83,8 @@ impl Tools for OpenZfs {
         needed_features(candidate).to_vec()
     }
 
-    fn knows_reservations(&self, path: &Path) -> Option<bool> {
-        zpool::device::knows_reservations(path)
+    fn supports_reservations(&self, path: &Path) -> Option<bool> {
+        zpool::device::supports_reservations(path)
     }
 
     fn probe(&self, path: &Path, pool_guid: u64, guid: u64) -> Result<(), String> {
@@ -132,7 +132,7 @@ fn own_options(options: Options<'_>) -> Result<EngineOptions, Failure> {
 }
 
 /// Returns the command line option for an option of the engine.
-fn option_word(option: &'static str) -> &'static str {
+fn option_flag(option: &'static str) -> &'static str {
     match option {
         "arc_bytes_max" => "--arc-size",
         "dirty_bytes_max" => "--dirty-max",

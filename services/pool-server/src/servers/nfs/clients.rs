@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ::nfs::hosts::Hosts;
-use ::nfs::v4::{ClientKey, ClientRecord, Had, Holders, Remembered};
+use ::nfs::v4::{ClientKey, ClientRecord, ReclaimableState, Holders, PersistentState};
 use engine::dataset::Value;
 use operations::DocumentCache;
 
@@ -16,7 +16,7 @@ const HOSTS_PROPERTY: &str = "bulkhead:nfs-hosts";
 /// Longest list, in bytes; ZFS stores 8,191.
 const LIST_BYTES_MAX: usize = 8_191;
 /// Replaces a list that is too long.
-const ANYBODY: &str = "any";
+const ANY_CLIENT: &str = "any";
 const NOBODY: &str = "none";
 /// The prefix of a list. Lists of earlier versions used a hash for which a client could construct a colliding name.
 const FORM: &str = "2 ";
@@ -34,9 +34,9 @@ impl PoolRecord {
     }
 
     /// Reads the clients that the previous server stored.
-    pub fn read(&self) -> Remembered {
+    pub fn read(&self) -> PersistentState {
         let Some(pool) = self.pool.get() else {
-            return Holders::Anybody.into();
+            return Holders::AnyClient.into();
         };
         match self.documents.all(&*pool) {
             Ok(all) => {
@@ -44,33 +44,33 @@ impl PoolRecord {
                 let text = |property: &str| own.and_then(|own| own.get(property)).map(String::as_str);
                 let holders = decode(text(PROPERTY).unwrap_or(NOBODY));
                 tracing::debug!(pool = %pool.name(), ?holders, "grace period: clients of the previous server");
-                Remembered {
+                PersistentState {
                     holders,
                     hosts: text(HOSTS_PROPERTY).map_or_else(Hosts::default, read_hosts),
                 }
             }
             Err(failure) => {
                 tracing::warn!(%failure, "cannot read the NFS clients of the previous server");
-                Holders::Anybody.into()
+                Holders::AnyClient.into()
             }
         }
     }
 }
 
 impl ClientRecord for PoolRecord {
-    fn keep(&self, remembered: &Remembered) -> bool {
+    fn keep(&self, persistent_state: &PersistentState) -> bool {
         let Some(pool) = self.pool.get() else {
             return false;
         };
         let text = |property: &str, text: String| (property.to_owned(), Value::Text(text));
         let values = [
-            text(PROPERTY, encode(&remembered.holders)),
-            text(HOSTS_PROPERTY, remembered.hosts.to_string()),
+            text(PROPERTY, encode(&persistent_state.holders)),
+            text(HOSTS_PROPERTY, persistent_state.hosts.to_string()),
         ];
         let set = pool.set_dataset_properties(pool.name().into(), &values);
         self.documents.changed(pool.name().as_str());
         match &set {
-            Ok(()) => tracing::debug!(pool = %pool.name(), holders = ?remembered.holders, "NFS clients stored"),
+            Ok(()) => tracing::debug!(pool = %pool.name(), holders = ?persistent_state.holders, "NFS clients stored"),
             Err(error) => tracing::error!(%error, "NFS clients cannot be stored, and are paused"),
         }
         set.is_ok()
@@ -97,21 +97,21 @@ fn encode(holders: &Holders) -> String {
             let list = format!("{FORM}{}", clients.collect::<Vec<_>>().join(" "));
             match list.len() <= LIST_BYTES_MAX {
                 true => list,
-                false => ANYBODY.to_owned(),
+                false => ANY_CLIENT.to_owned(),
             }
         }
-        Holders::Anybody => ANYBODY.to_owned(),
+        Holders::AnyClient => ANY_CLIENT.to_owned(),
     }
 }
 
 /// A client of the list. Without letters after its number it may have had any state.
-fn decode_one(text: &str) -> Option<(ClientKey, Had)> {
+fn decode_one(text: &str) -> Option<(ClientKey, ReclaimableState)> {
     let (number, letters) = text.split_at_checked(16)?;
     let had = match letters {
-        "o" => Had::open(false),
-        "ol" => Had::LOCKS,
-        "od" => Had::open(true),
-        "old" | "" => Had::ALL,
+        "o" => ReclaimableState::open(false),
+        "ol" => ReclaimableState::LOCKS,
+        "od" => ReclaimableState::open(true),
+        "old" | "" => ReclaimableState::ALL,
         _ => return None,
     };
     let is_number = number.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -126,7 +126,7 @@ fn decode(text: &str) -> Holders {
     }
     let clients = text.strip_prefix(FORM).map(|list| list.split(' ').map(decode_one));
     let known = clients.and_then(Iterator::collect::<Option<_>>);
-    known.map_or(Holders::Anybody, Holders::Known)
+    known.map_or(Holders::AnyClient, Holders::Known)
 }
 
 #[cfg(test)]
@@ -134,35 +134,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_is_read_again() {
+    fn client_record_survives_encode_and_decode() {
         for (holders, text) in [
             (Holders::default(), "none".to_owned()),
             (
-                Holders::Known([(7, Had::open(false)), (8, Had::LOCKS), (9, Had::open(true)), (1 << 63, Had::ALL)].into()),
+                Holders::Known([(7, ReclaimableState::open(false)), (8, ReclaimableState::LOCKS), (9, ReclaimableState::open(true)), (1 << 63, ReclaimableState::ALL)].into()),
                 "2 0000000000000007o 0000000000000008ol 0000000000000009od 8000000000000000old".to_owned(),
             ),
-            (Holders::Anybody, "any".to_owned()),
+            (Holders::AnyClient, "any".to_owned()),
         ] {
             assert_eq!(encode(&holders), text);
             assert_eq!(decode(&text), holders);
         }
-        let many = |count: u64| Holders::Known((0..count).map(|client| (client, Had::LOCKS)).collect());
+        let many = |count: u64| Holders::Known((0..count).map(|client| (client, ReclaimableState::LOCKS)).collect());
         assert_eq!(decode(&encode(&many(431))), many(431));
-        assert_eq!(decode(&encode(&many(432))), Holders::Anybody);
+        assert_eq!(decode(&encode(&many(432))), Holders::AnyClient);
     }
 
     #[test]
-    fn of_a_list_of_an_older_version_nobody_knows_who_they_are() {
-        assert_eq!(decode("2 0000000000000007"), Holders::Known([(7, Had::ALL)].into()));
+    fn client_list_of_an_older_version_allows_any_client() {
+        assert_eq!(decode("2 0000000000000007"), Holders::Known([(7, ReclaimableState::ALL)].into()));
         for text in ["0000000000000007", "0000000000000007o 0000000000000008ol"] {
-            assert_eq!(decode(text), Holders::Anybody);
+            assert_eq!(decode(text), Holders::AnyClient);
         }
     }
 
     #[test]
-    fn what_cannot_be_read_admits_anybody() {
+    fn unreadable_client_list_allows_any_client() {
         for text in ["", "x", "2", "2 ", "2 x", "2 7", "3 0000000000000007", "0000000000000007,0000000000000008", "+000000000000007", "7", "0000000000000007x", "000000000000007ö"] {
-            assert_eq!(decode(text), Holders::Anybody, "{text:?}");
+            assert_eq!(decode(text), Holders::AnyClient, "{text:?}");
         }
     }
 }

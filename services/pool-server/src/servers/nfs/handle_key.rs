@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_that_is_kept_is_read_again() {
+    fn handle_key_survives_encode_and_decode() {
         let mut key = [0; HandleKey::BYTES];
         (key[0], key[31]) = (0x01, 0xfe);
         let zeros = "00".repeat(30);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn text_of_another_form_is_no_key() {
+    fn handle_key_of_another_format_is_rejected() {
         let key = "0a".repeat(32);
         for text in ["", "1", "1 ", &key, &format!("2 {key}"), &format!("1 {key}0"), &format!("1 {key} x"), &format!("1 {key} 1 2"), &format!("1 +{}", &key[1..])] {
             assert!(decode(text).is_none(), "{text:?}");

@@ -66,7 +66,7 @@ impl Shares {
             Transport::Mutual => authority.is_none().then_some("authority of clients (--nfs-tls-ca)"),
         };
         let lacking: Vec<_> = self.all.iter().filter_map(|(name, share)| Some((name.clone(), lacks(share)?))).collect();
-        self.tell_once(lacking, |what| {
+        self.report_once(lacking, |what| {
             format!(
                 "no client can reach it, because its xprtsec requires TLS and the server has no {what}: \
                  give it one, in `[pools.POOL.tls.nfs]` of an appliance"
@@ -85,7 +85,7 @@ impl Shares {
             }
             is_usable
         });
-        self.tell_once(lacking, |is_usable| {
+        self.report_once(lacking, |is_usable| {
             let what = match is_usable {
                 true => "no client can use it by Kerberos",
                 false => "it is not shared over NFS",
@@ -98,7 +98,7 @@ impl Shares {
     }
 
     /// Reports a problem once where the property is set, with the number of file systems that inherit it.
-    fn tell_once<T: Ord>(&mut self, lacking: Vec<(String, T)>, sentence: impl Fn(&T) -> String) {
+    fn report_once<T: Ord>(&mut self, lacking: Vec<(String, T)>, sentence: impl Fn(&T) -> String) {
         let mut told: BTreeMap<(String, T), usize> = BTreeMap::new();
         for (name, what) in lacking {
             let origin = self.origin_of(&name).to_owned();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_that_asks_for_tls_is_a_problem_where_there_is_none() {
+    fn share_requiring_tls_without_tls_is_reported() {
         let share = |how: &str| Share::parse(&format!("rw=10.0.0.1,xprtsec={how}")).expect("a share").expect("on");
         let all: BTreeMap<String, Share> =
             ["none:tls", "tls:mtls", "mtls"].map(|how| (how.to_owned(), share(how))).into();
@@ -221,7 +221,7 @@ mod tests {
 
     /// Clients use the first method that is offered, and give up if it fails.
     #[test]
-    fn kerberos_is_offered_only_where_there_is_a_keytab() {
+    fn kerberos_is_offered_only_with_a_keytab() {
         let share = |how: &str| Share::parse(&format!("rw=10.0.0.1,sec={how}")).expect("a share").expect("on");
         let all: BTreeMap<String, Share> =
             ["krb5:sys", "krb5p", "sys"].map(|how| (how.to_owned(), share(how))).into();
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_many_inherit_is_told_where_it_is_set() {
+    fn inherited_share_problem_is_reported_at_its_origin() {
         let share = Share::parse("rw=10.0.0.1,sec=krb5,xprtsec=tls").expect("a share").expect("on");
         let names = ["tank/a", "tank/a/b", "tank/a/b/c", "tank/a/own", "tank/a/own/d"];
         let mut shares = Shares {
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_share_is_told_once_and_shares_nothing_below() {
+    fn invalid_share_is_reported_once_and_disables_descendants() {
         let set = set(&[("tank", "rw=10.0.0.0/8"), ("tank/open", "on")]);
         let (rules, problems) = rules(&set);
         assert_eq!(rule_of(&rules, "tank/open/a"), None);

@@ -145,7 +145,7 @@ fn any_port() -> SocketAddr {
 }
 
 #[test]
-fn it_listens_only_while_something_is_shared() {
+fn nfs_listens_only_while_a_share_exists() {
     let world = World::new(any_port());
     world.serving.reconcile().expect("served");
     assert!(!world.answers(), "nothing is shared");
@@ -183,7 +183,7 @@ fn ask(client: &mut TcpStream, (program, procedure): (u32, u32), arguments: &Wri
 }
 
 #[test]
-fn status_says_what_clients_did_in_each_file_system() {
+fn status_shows_client_activity_per_file_system() {
     const MOUNT: u32 = 100_005;
     const NFS: u32 = 100_003;
     let world = World::new(any_port());
@@ -236,7 +236,7 @@ fn status_says_what_clients_did_in_each_file_system() {
 }
 
 #[test]
-fn a_rule_that_is_none_is_told_and_shares_nothing() {
+fn invalid_share_rule_is_reported_and_not_shared() {
     let world = World::new(any_port());
     world.share("on");
     assert!(!world.answers());
@@ -249,7 +249,7 @@ fn a_rule_that_is_none_is_told_and_shares_nothing() {
 }
 
 #[test]
-fn a_port_that_another_program_has_is_told_and_tried_again() {
+fn occupied_port_is_reported_and_retried() {
     let other = TcpListener::bind(any_port()).expect("a port");
     let taken = other.local_addr().expect("an address");
     let world = World::new(taken);
@@ -257,23 +257,23 @@ fn a_port_that_another_program_has_is_told_and_tried_again() {
     let problems = world.problems();
     let starts_well = problems[0].starts_with(&format!("{taken}: NFS is not served there"));
     assert!(starts_well && problems[0].contains("nfs-server"), "{problems:?}");
-    assert!(world.serving.wants_another_try());
+    assert!(world.serving.wants_retry());
     drop(other);
     world.serving.reconcile().expect("served");
-    assert!(world.answers() && !world.serving.wants_another_try());
+    assert!(world.answers() && !world.serving.wants_retry());
     assert_eq!(world.problems(), [""; 0]);
     world.end();
 }
 
 #[test]
-fn what_is_opened_anew_is_closed_once() {
+fn reopened_file_system_is_closed_once() {
     let world = World::new(any_port());
     world.share(SHARED);
     for dataset in ["tank/b", "tank/a", "tank"] {
-        world.serving.opened_anew(dataset);
-        assert_eq!(world.serving.wants_another_try(), dataset != "tank/b");
+        world.serving.close_for_reopen(dataset);
+        assert_eq!(world.serving.wants_retry(), dataset != "tank/b");
         world.serving.reconcile().expect("served");
-        assert!(world.answers() && !world.serving.wants_another_try());
+        assert!(world.answers() && !world.serving.wants_retry());
     }
     let pool = world.pool.require().expect("open");
     let name: VolumeName = "tank/a".parse().expect("a name");
@@ -283,7 +283,7 @@ fn what_is_opened_anew_is_closed_once() {
 }
 
 #[test]
-fn what_is_about_to_go_is_let_go_of_and_opened_again_if_it_stays() {
+fn closed_file_system_is_reopened_if_it_remains() {
     let world = World::new(any_port());
     world.share(SHARED);
     let name: VolumeName = "tank/a".parse().expect("a name");
@@ -309,7 +309,7 @@ fn what_is_about_to_go_is_let_go_of_and_opened_again_if_it_stays() {
 
 /// Clients of version 4 need no port mapper. A missing one is reported only after a client of version 3 has connected.
 #[test]
-fn a_port_mapper_that_has_the_port_is_told_when_a_client_of_version_3_has_come() {
+fn missing_port_mapper_is_reported_after_a_v3_client() {
     const MOUNT: u32 = 100_005;
     let address = own_address();
     let other = TcpListener::bind((address.ip(), 111));
@@ -322,7 +322,7 @@ fn a_port_mapper_that_has_the_port_is_told_when_a_client_of_version_3_has_come()
     let mut client = TcpStream::connect(address).expect("connected");
     client.write_all(&call.map(u32::to_be_bytes).concat()).expect("sent");
     client.read_exact(&mut [0; 28]).expect("an answer");
-    assert!(world.serving.wants_another_try(), "there is a problem to report");
+    assert!(world.serving.wants_retry(), "there is a problem to report");
     world.serving.reconcile().expect("served");
     let problems = world.problems();
     let starts_well = problems[0].starts_with(&format!("{}:111: clients of NFS 3 find no locks", address.ip()));
@@ -330,10 +330,10 @@ fn a_port_mapper_that_has_the_port_is_told_when_a_client_of_version_3_has_come()
     // Without the privilege for such a port, the test cannot occupy it.
     if let Ok(other) = other {
         assert!(problems[0].contains("rpcbind"), "{problems:?}");
-        assert!(!world.serving.wants_another_try(), "the port alone is tried again");
+        assert!(!world.serving.wants_retry(), "the port alone is tried again");
         drop(other);
         world.serving.try_again();
-        assert!(world.serving.wants_another_try(), "there is a problem to report");
+        assert!(world.serving.wants_retry(), "there is a problem to report");
         world.serving.reconcile().expect("served");
         assert_eq!(world.problems(), [""; 0]);
         assert!(TcpStream::connect((address.ip(), 111)).is_ok());
@@ -344,7 +344,7 @@ fn a_port_mapper_that_has_the_port_is_told_when_a_client_of_version_3_has_come()
 
 /// No client can reach the shares. Detecting that needs a read of every dataset, which must not delay a takeover.
 #[test]
-fn a_server_without_an_address_looks_for_shares_after_its_start() {
+fn server_without_address_reads_shares_after_start() {
     let world = World::at(Vec::new());
     let name = "tank/a".parse().expect("a name");
     let properties = [("sharenfs".to_owned(), Value::Text(SHARED.to_owned()))];
@@ -354,16 +354,16 @@ fn a_server_without_an_address_looks_for_shares_after_its_start() {
     drop(pool);
     world.serving.reconcile().expect("served");
     assert_eq!(world.problems(), [""; 0]);
-    assert!(world.serving.wants_another_try());
+    assert!(world.serving.wants_retry());
     world.serving.reconcile().expect("served");
     assert!(world.problems()[0].contains("no client can reach it"));
-    assert!(!world.serving.wants_another_try());
+    assert!(!world.serving.wants_retry());
     world.end();
 }
 
 /// Clients of volumes and clients with AUTH_SYS must not be delayed until the keytab is repaired.
 #[test]
-fn a_keytab_that_is_not_there_is_told_and_keeps_nobody_else_away() {
+fn missing_keytab_is_reported_and_blocks_no_other_client() {
     let keytab = PathBuf::from("/nonexistent/keytab");
     let setup = |is_of_a_cluster| Setup {
         is_of_a_cluster,
@@ -378,12 +378,12 @@ fn a_keytab_that_is_not_there_is_told_and_keeps_nobody_else_away() {
     assert!(world.answers());
     let problems = world.problems();
     assert!(problems[0].starts_with("Kerberos of NFS: no further client"), "{problems:?}");
-    assert!(!world.serving.wants_another_try(), "the file alone is tried again");
+    assert!(!world.serving.wants_retry(), "the file alone is tried again");
     world.end();
 }
 
 #[test]
-fn a_keytab_that_others_may_read_is_told() {
+fn world_readable_keytab_is_reported() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().expect("a folder");
     let keytab = folder.path().join("keytab");
@@ -400,7 +400,7 @@ fn a_keytab_that_others_may_read_is_told() {
     let told = || world.problems().into_iter().filter(|one| one.contains("chmod 0600")).count();
     assert_eq!(told(), 1, "{:?}", world.problems());
     set(0o600);
-    assert!(world.serving.wants_another_try());
+    assert!(world.serving.wants_retry());
     world.serving.reconcile().expect("served");
     assert_eq!(told(), 0);
     world.end();
@@ -408,7 +408,7 @@ fn a_keytab_that_others_may_read_is_told() {
 
 /// A start does not block until all are open. A failure is reported after the attempt.
 #[test]
-fn many_file_systems_are_opened_when_they_are_used_or_behind_the_back_of_clients() {
+fn file_systems_open_on_demand_or_in_the_background() {
     const COUNT: usize = 40;
     let world = World::new(any_port());
     let pool = world.pool.require().expect("open");
@@ -423,7 +423,7 @@ fn many_file_systems_are_opened_when_they_are_used_or_behind_the_back_of_clients
     world.share(SHARED);
     assert!(world.answers());
     let deadline = Instant::now() + std::time::Duration::from_secs(60);
-    while !world.serving.wants_another_try() {
+    while !world.serving.wants_retry() {
         assert!(Instant::now() < deadline, "the failed open is not reported");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
@@ -436,7 +436,7 @@ fn many_file_systems_are_opened_when_they_are_used_or_behind_the_back_of_clients
     drop(opened);
     world.serving.reconcile().expect("served");
     assert_eq!(world.problems(), [""; 0]);
-    assert!(!world.serving.wants_another_try());
+    assert!(!world.serving.wants_retry());
     world.end();
 }
 
@@ -445,7 +445,7 @@ fn lazy(world: &World, name: &str, guid: u64) -> LazyFiles {
 }
 
 #[test]
-fn a_file_system_that_cannot_be_opened_is_waited_for_and_not_tried_by_each_call() {
+fn unopenable_file_system_is_not_retried_by_each_call() {
     let world = World::new(any_port());
     let ids: BTreeMap<String, FileSystemId> = world.pool.require().expect("open").files().expect("it has files").file_systems().expect("listed").into_iter().collect();
     let id = ids["tank/a"];
@@ -516,7 +516,7 @@ const STALE: u32 = 70;
 const SHARED_TO_ROOT: &str = "rw=127.0.0.0/8,insecure,no_root_squash";
 
 #[test]
-fn a_handle_is_good_at_the_next_server_of_the_pool_and_nobody_makes_one() {
+fn handles_stay_valid_after_takeover_and_cannot_be_forged() {
     let world = World::new(any_port());
     assert!(!world.own().contains_key("bulkhead:file-handle-key"));
     world.share(SHARED_TO_ROOT);
@@ -535,7 +535,7 @@ fn a_handle_is_good_at_the_next_server_of_the_pool_and_nobody_makes_one() {
 }
 
 #[test]
-fn clients_of_an_earlier_version_keep_their_handles_for_a_time() {
+fn unsigned_handles_of_older_versions_expire() {
     for (property, text) in [
         ("bulkhead:nfs-clients", "none"),
         ("bulkhead:connections", "127.0.0.1:2049 127.0.0.1 700;"),
@@ -561,7 +561,7 @@ fn clients_of_an_earlier_version_keep_their_handles_for_a_time() {
 }
 
 #[test]
-fn a_key_of_a_newer_version_is_not_replaced_and_nothing_is_shared_without_it() {
+fn handle_key_of_newer_version_is_kept_and_disables_shares() {
     let world = World::new(any_port());
     let newer = format!("2 {}", "0a".repeat(32));
     world.set("bulkhead:file-handle-key", &newer);
@@ -569,7 +569,7 @@ fn a_key_of_a_newer_version_is_not_replaced_and_nothing_is_shared_without_it() {
     assert!(!world.answers());
     let problems = world.problems();
     assert!(problems[0].starts_with("tank: nothing is shared over NFS") && problems[0].contains("newer"), "{problems:?}");
-    assert!(world.serving.wants_another_try());
+    assert!(world.serving.wants_retry());
     assert_eq!(world.own()["bulkhead:file-handle-key"], newer);
     world.end();
 }

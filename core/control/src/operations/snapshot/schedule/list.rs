@@ -1,12 +1,12 @@
 //! `snapshot schedule list`
 
 use crate::answer::ScheduleView;
-use crate::operations::{Example, Examples, Route, look, schema_of};
+use crate::operations::{Example, Examples, Route, read_only_verb, schema_of};
 
 const EXAMPLES: Examples =
     Examples::of(&[Example::of("bulkhead snapshot schedule list tank --json")]);
 
-look! {
+read_only_verb! {
     /// List the schedules of a pool and when each rule is due next
     #[command(
         visible_alias = "ls",

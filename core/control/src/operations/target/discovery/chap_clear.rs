@@ -8,7 +8,7 @@ use units::PoolName;
 use crate::answer::Done;
 use crate::operations::target::chap_clear::Cleared;
 use crate::operations::{
-    Example, Examples, Least, Operation, PoolSelector, Route, Source, Verb, WhichPool, schema_of,
+    Example, Examples, Least, Operation, PoolArgument, PoolSelector, Route, Source, Verb, schema_of,
 };
 use crate::{Effect, Failure};
 
@@ -43,7 +43,7 @@ impl Operation for ChapClear {
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     #[command(flatten)]
-    pool: WhichPool,
+    pool: PoolArgument,
     #[command(flatten)]
     cleared: Cleared,
 }
@@ -63,7 +63,7 @@ impl Verb for ChapClear {
     ])];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
-        let (user, no_secret) = arguments.cleared.told();
+        let (user, no_secret) = arguments.cleared.into_parts();
         Ok((arguments.pool.into(), Self { user, no_secret }))
     }
 }

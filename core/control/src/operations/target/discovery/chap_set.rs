@@ -8,7 +8,7 @@ use units::PoolName;
 use super::ChapOptions;
 use crate::answer::Done;
 use crate::operations::{
-    Example, Examples, Least, Operation, PoolSelector, Route, Verb, WhichPool, schema_of,
+    Example, Examples, Least, Operation, PoolArgument, PoolSelector, Route, Verb, schema_of,
 };
 use crate::{Effect, Failure, Secret};
 
@@ -42,7 +42,7 @@ const EXAMPLES: Examples = Examples::of(&[
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     #[command(flatten)]
-    pool: WhichPool,
+    pool: PoolArgument,
     #[command(flatten)]
     chap: ChapOptions,
 }

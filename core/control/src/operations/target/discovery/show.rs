@@ -1,11 +1,11 @@
 //! `target discovery show`
 
 use crate::answer::DiscoveryView;
-use crate::operations::{Example, Examples, Route, look, schema_of};
+use crate::operations::{Example, Examples, Route, read_only_verb, schema_of};
 
 const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead target discovery show tank")]);
 
-look! {
+read_only_verb! {
     /// Show the users, without their secrets
     #[command(after_help = EXAMPLES)]
     Show,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use control::{Failure, FailureKind};
 
-use super::answers::{BLOCKS, VECTORS, hex};
+use super::test_vectors::{BLOCKS, VECTORS, hex};
 
 const PROGRAM: &str = "openssl";
 
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_figure_is_read_from_what_openssl_prints_for_machines() {
+    fn openssl_machine_readable_speed_is_parsed() {
         let text = "+DT:AES-256-GCM:1:16384\n+R:13725:AES-256-GCM:0.07\n+H:16384\n\
                     +F:25:AES-256-GCM:3212434285.71\n";
         assert_eq!(found(text).map(f64::round), Some(3212.0));
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn openssl_knows_the_answers() {
-        assert_eq!(check().expect("answers"), VECTORS.len());
+    fn openssl_passes_the_known_answer_tests() {
+        assert_eq!(check().expect("test_vectors"), VECTORS.len());
     }
 }

@@ -1,0 +1,71 @@
+//! Commands on a head that does not serve a pool: they open no pool that the cluster may start concurrently, and
+//! read-only commands write nothing.
+
+use std::process::Command;
+
+use crate::common::TestHost;
+
+const NEEDS_CONFIRMATION: i32 = 6;
+
+fn bytes(machine: &TestHost) -> [Vec<u8>; 2] {
+    ["a", "b"].map(|disk| std::fs::read(machine.path(disk)).expect("readable"))
+}
+
+#[test]
+fn read_only_command_without_server_changes_no_byte_on_disk() {
+    let machine = TestHost::with_exported_volume();
+    let before = bytes(&machine);
+    for look in [
+        "status tank",
+        "pool status tank",
+        "pool events tank",
+        "pool get tank",
+        "pool list",
+        "volume list tank",
+        "volume show tank/v",
+        "volume get tank/v",
+        "snapshot list tank",
+        "target list",
+        "nbd list tank",
+    ] {
+        machine.ok(look);
+        assert!(bytes(&machine) == before, "{look} wrote to the disks");
+    }
+    machine.ok("pool set tank comment=changed");
+    assert!(bytes(&machine) != before);
+}
+
+/// Returns the command on a head with the pool in its appliance file, where Pacemaker reports `resource` for it.
+fn on_a_head(machine: &TestHost, words: &str, resource: &str) -> Command {
+    machine.describe("127.0.0.1", &["a", "b"].map(|disk| machine.path(disk)));
+    let mut command = machine.command(words);
+    command
+        .env("PATH", machine.stand_in("cibadmin", resource))
+        .env("BULKHEAD_APPLIANCE", machine.path("appliance.toml"));
+    command
+}
+
+#[test]
+fn command_opens_cluster_pool_only_while_stopped() {
+    const STARTED: &str = r#"<primitive id="pool-tank" class="ocf" type="pool"/>"#;
+    const STOPPED: &str = r#"<primitive id="pool-tank" class="ocf" type="pool"><meta_attributes id="m"><nvpair id="n" name="target-role" value="Stopped"/></meta_attributes></primitive>"#;
+    let machine = TestHost::with_exported_volume();
+    let before = bytes(&machine);
+    for (words, resource, is_done) in [
+        ("volume list tank", STARTED, false),
+        ("volume list tank --maintenance", STARTED, false),
+        ("pool import tank", STARTED, false),
+        ("pool set tank comment=changed", STOPPED, false),
+        ("pool set tank comment=changed --maintenance", STOPPED, true),
+    ] {
+        let output = on_a_head(&machine, words, resource).output().expect("runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        let expected = if is_done { 0 } else { NEEDS_CONFIRMATION };
+        assert_eq!(output.status.code(), Some(expected), "{words}: {said}");
+        if !is_done {
+            assert!(said.contains("--maintenance"), "{words}: {said}");
+            assert!(bytes(&machine) == before, "{words} wrote to the disks");
+        }
+    }
+    assert!(bytes(&machine) != before);
+}

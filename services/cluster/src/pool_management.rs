@@ -1,0 +1,147 @@
+//! Whether Pacemaker may start a pool at any time, so that no other process may open it.
+
+use appliance::render::pool_id;
+use appliance::xml::Element;
+use units::PoolName;
+
+use crate::host::Host;
+use crate::process::Invocation;
+
+/// `CRM_EX_NOSUCH`: the requested item is not in the configuration.
+const EXIT_NO_SUCH_THING: i32 = 105;
+
+/// Maximum length of the reason of a boot that waits, in characters.
+const REASON_CHARS_MAX: usize = 400;
+
+/// Pacemaker's handling of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PoolManagement {
+    /// No Pacemaker responds on this host; one on another head may have the pool.
+    Unknown,
+    /// It has no such pool.
+    Absent,
+    /// It holds the pool stopped until an administrator starts it.
+    Stopped,
+    /// It starts and stops the pool.
+    Managed,
+}
+
+/// Queries the Pacemaker of `machine`.
+pub fn pool_management(machine: &dyn Host, pool: &PoolName) -> PoolManagement {
+    let query = format!("//primitive[@id='{}']", pool_id(pool));
+    let invocation = Invocation::new("cibadmin", &["--query", "--xpath", &query]);
+    let Ok(output) = machine.run(&invocation) else {
+        return PoolManagement::Unknown;
+    };
+    match output.code {
+        0 => Element::parse(&output.text())
+            .map_or(PoolManagement::Managed, |resource| standing(&resource)),
+        EXIT_NO_SUCH_THING => PoolManagement::Absent,
+        _ => PoolManagement::Unknown,
+    }
+}
+
+/// Returns why Pacemaker is not started on a head that boots alone, if the witness must confirm that the other head is not
+/// alive.
+pub fn boot_wait_reason() -> Option<String> {
+    let text = std::fs::read_to_string(appliance::render::AWAIT_HEADS_REASON_PATH).ok()?;
+    let reason: String = text.trim().chars().take(REASON_CHARS_MAX).collect();
+    (!reason.is_empty()).then_some(reason)
+}
+
+/// Whether the Pacemaker of `machine` runs the pool on `head`. A server that was started by hand is not included.
+pub fn is_run_on(machine: &dyn Host, pool: &PoolName, head: &str) -> bool {
+    let invocation = Invocation::new("crm_resource", &["--resource", &pool_id(pool), "--locate"]);
+    // "resource pool-tank is running on: left"
+    let Ok(output) = machine.run(&invocation) else {
+        return false;
+    };
+    let text = output.text();
+    let places = text
+        .lines()
+        .filter_map(|line| line.split_once("running on:"));
+    let mut heads = places.flat_map(|(_, head)| head.split_whitespace());
+    heads.any(|found| found == head)
+}
+
+fn standing(resource: &Element) -> PoolManagement {
+    let metas = resource.children.iter();
+    let metas = metas.filter(|child| child.name == "meta_attributes");
+    let mut pairs = metas.flat_map(|meta| &meta.children);
+    let is_stopped = |pair: &Element| {
+        pair.attribute("name") == Some("target-role")
+            && pair
+                .attribute("value")
+                .is_some_and(|role| role.eq_ignore_ascii_case("stopped"))
+    };
+    match pairs.any(is_stopped) {
+        true => PoolManagement::Stopped,
+        false => PoolManagement::Managed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::{Output, RunError};
+
+    /// A host with this exit code and output of `cibadmin`.
+    struct Tool(i32, &'static str);
+
+    impl Host for Tool {
+        fn run(&self, invocation: &Invocation) -> Result<Output, RunError> {
+            assert_eq!(invocation.program, "cibadmin");
+            Ok(Output {
+                code: self.0,
+                stdout: self.1.as_bytes().to_vec(),
+                stderr: Vec::new(),
+            })
+        }
+    }
+
+    #[test]
+    fn pool_location_follows_pacemaker() {
+        struct Located(&'static str);
+        impl Host for Located {
+            fn run(&self, invocation: &Invocation) -> Result<Output, RunError> {
+                assert_eq!(invocation.program, "crm_resource");
+                Ok(Output {
+                    stdout: self.0.as_bytes().to_vec(),
+                    ..Output::default()
+                })
+            }
+        }
+        let pool = "tank".parse().expect("a good name");
+        for (said, expected) in [
+            ("resource pool-tank is running on: left\n", true),
+            ("resource pool-tank is running on: left \n", true),
+            ("resource pool-tank is running on: lefty\n", false),
+            ("resource pool-tank is NOT running\n", false),
+            ("", false),
+        ] {
+            assert_eq!(is_run_on(&Located(said), &pool, "left"), expected, "{said}");
+        }
+    }
+
+    #[test]
+    fn only_pool_with_target_role_stopped_may_be_opened() {
+        const STOPPED: &str = r#"<primitive id="pool-tank" class="ocf" provider="bulkhead" type="pool">
+            <meta_attributes id="m"><nvpair id="n" name="target-role" value="Stopped"/></meta_attributes></primitive>"#;
+        const STARTED: &str = r#"<primitive id="pool-tank" class="ocf" provider="bulkhead" type="pool">
+            <meta_attributes id="m"><nvpair id="n" name="target-role" value="Started"/></meta_attributes></primitive>"#;
+        const PLAIN: &str =
+            r#"<primitive id="pool-tank" class="ocf" provider="bulkhead" type="pool"/>"#;
+        let pool = "tank".parse().expect("a good name");
+        for (code, said, expected) in [
+            (0, STOPPED, PoolManagement::Stopped),
+            (0, STARTED, PoolManagement::Managed),
+            (0, PLAIN, PoolManagement::Managed),
+            (0, "no xml", PoolManagement::Managed),
+            (105, "", PoolManagement::Absent),
+            (102, "", PoolManagement::Unknown),
+        ] {
+            let found = pool_management(&Tool(code, said), &pool);
+            assert_eq!(found, expected, "{code} {said}");
+        }
+    }
+}
