@@ -43,3 +43,12 @@ class FilesTest(unittest.TestCase):
         speeds = {nfs.Ours.name: (1, 20, 9), nfs.Ganesha.name: (2, 10, 10)}
         run.samples = [nfs.Sample(name, "point", speed, 1) for name, all_speeds in speeds.items() for speed in all_speeds]
         self.assertEqual(run.ratio("point", "operations_per_second"), 0.9)
+
+    def test_a_target_is_a_ratio_to_the_server_with_durable_changes(self) -> None:
+        run = nfs.Run.__new__(nfs.Run)
+        costs = {nfs.Ours.name: 120, nfs.Ganesha.name: 60, nfs.DurableGanesha.name: 100}
+        run.samples = [nfs.Sample(name, "nfs-create-qd32", 1, cost) for name, cost in costs.items()]
+        point = nfs.chosen("create-qd32")[0]
+        self.assertEqual([met for _, met in nfs._verdicts(run, point)], [True])
+        run.samples[0].cpu_us_per_operation = 121
+        self.assertEqual([met for _, met in nfs._verdicts(run, point)], [False])
