@@ -28,7 +28,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build install deb deb-witness demo demo-legs demo-single test check nightly lint unit conformance crash crash-files crash-volumes legs hostile rollback operations operations-crash operations-steps guide races repeats older-locks mounted-files requests api drill drill-short drill-examples stock linux fuzz bench console screenshots libzpool release release-check
+.PHONY: help deps build install deb deb-witness demo demo-legs demo-single test check nightly lint unit conformance crash crash-files crash-volumes legs hostile files rollback operations operations-crash operations-steps guide races repeats older-locks mounted-files requests api drill drill-short drill-examples stock linux fuzz bench console screenshots libzpool release release-check
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -132,6 +132,11 @@ repeats: build ## ROUNDS of kills under NFS clients that change names and attrib
 older-locks: build ## ROUNDS of kills under clients of NFS 3 with locks: each is told, and takes back its lock
 	@scripts/deps.sh test
 	$(PYTHON) -m proof.nfs.older_locks --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED))
+
+files: build ## every judge of files over NFS and of their form on disk, with the counts of each; JUDGE=pynfs for some
+	@scripts/deps.sh test
+	$(if $(BULKHEAD_PREPARED),,$(CARGO) build --workspace --locked --examples)
+	$(PYTHON) -m proof.check files $(JUDGE)
 
 mounted-files: build ## pjdfstest and fsx on a file system of a pool that is mounted by FUSE: root and /dev/fuse
 	@scripts/deps.sh test

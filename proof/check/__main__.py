@@ -1,5 +1,5 @@
 """``python3 -m proof.check test``, ``change [BASE]`` or ``nightly PART``: the checks, concurrently, with a table of
-their times."""
+their times. ``files``: the judges of files, with a table of their counts."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import time
 from pathlib import Path
 
 from proof import runtime
-from proof.check import run, table
+from proof.check import files, run, table
 from proof.check.table import Step
 
-USAGE = "usage: python3 -m proof.check test | change [BASE] | nightly PART"
+USAGE = "usage: python3 -m proof.check test | change [BASE] | nightly PART | files [WORD]"
 
 
 def changed_paths(base: str) -> list[str]:
@@ -56,6 +56,15 @@ def environment(program: str) -> dict[str, str]:
     return {**env, "BULKHEAD_PREPARED": "1", "BULKHEAD": str(runtime.REPOSITORY / program)}
 
 
+def judge_files(word: str) -> int:
+    """Runs the judges of files with this string in their name, on the binaries that are built; prints their counts."""
+    steps = [step for step in table.FILES if word in step.name]
+    outcomes = run.run_lanes(steps, environment(os.environ.get("BULKHEAD", "target/release/bulkhead")))
+    lines, are_good = files.table(outcomes)
+    print(lines)
+    return 0 if are_good and outcomes else 1
+
+
 def main(arguments: list[str]) -> int:
     started = time.monotonic()
     build, program = table.BUILD, "target/debug/bulkhead"
@@ -68,6 +77,8 @@ def main(arguments: list[str]) -> int:
         case ["nightly", part] if part.isdigit() and int(part) in table.NIGHTLY:
             build, program = table.NIGHTLY_BUILD, "target/release/bulkhead"
             groups = [list(table.NIGHTLY[int(part)])]
+        case ["files", *word] if len(word) <= 1:
+            return judge_files(word[0] if word else "")
         case _:
             raise runtime.ProofError(f"{USAGE}, PART from 1 to {len(table.NIGHTLY)}")
     plain = {key: value for key, value in environment(program).items() if key != "BULKHEAD_PREPARED"}

@@ -29,6 +29,8 @@ class Outcome:
     seconds: float
     code: int | None
     """The exit code; none for a step that was killed."""
+    text: str = ""
+    """Its output."""
 
     @property
     def passed(self) -> bool:
@@ -59,7 +61,7 @@ def run_step(step: Step, env: Mapping[str, str]) -> Outcome:
     how = "ok" if code == 0 else f"FAILED ({'killed' if code is None else f'exit code {code}'})"
     with _output:
         print(f"=== {step.name}: {step.command}\n{text}=== {how}: {step.name} ({seconds:.0f} s)", flush=True)
-    return Outcome(step, seconds, code)
+    return Outcome(step, seconds, code, text)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -100,6 +100,22 @@ NIGHTLY: dict[int, tuple[Step, ...]] = {
     ),
 }
 
+PYNFS = "/usr/bin/python3 -m proof.nfs --pool"
+GUEST = "/usr/bin/python3 -m proof.linux --only"
+FILES: tuple[Step, ...] = (
+    *(Step(f"pynfs 4.{minor}", f"{PYNFS} --minor {minor}", "files") for minor in (0, 1, 2)),
+    *(Step(f"pynfs 4.{minor}, restarts", f"{PYNFS} --reboot --minor {minor}", "files") for minor in (0, 1, 2)),
+    Step("pjdfstest, mounted", "/usr/bin/python3 -m proof.mount --judge pjdfstest", "files"),
+    Step("fsx, mounted", "/usr/bin/python3 -m proof.mount --judge fsx", "files"),
+    Step("repeated calls", "make repeats ROUNDS=20", "files"),
+    Step("locks of NFS 3", "make older-locks ROUNDS=3", "files"),
+    Step("crash", "make crash ROUNDS=10 FILES=1", "files"),
+    Step("kernel ZFS, both ways", f"{GUEST} files-both-ways", "files"),
+    Step("Linux's client", f"{GUEST} shares", "files"),
+    Step("pjdfstest, fsx over NFS", f"{GUEST} judges --side ours-4.2 --side ours-3 --judge pjdfstest --judge fsx", "files"),
+)
+"""The judges of files, for ``make files``, in one lane: pynfs uses one fixed address, and guests need the memory."""
+
 
 def touching(paths: Iterable[str]) -> tuple[Step, ...]:
     """Returns the steps of ``make test`` with sources among ``paths``, in their form for ``make check``."""

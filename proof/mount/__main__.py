@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from proof import runtime
-from proof.mount.judges import FSX, FSX_RUNS, judge, pjdfstest_findings, pjdfstest_settings
+from proof.mount.judges import FSX, FSX_RUNS, JUDGES, judge, pjdfstest_findings, pjdfstest_settings
 from proof.process import Child, checked, run
 from proof.runtime import ProofError, at_exit
 from proof.servers.bulkhead import program, zdb_findings
@@ -37,6 +37,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="proof.mount", description="pjdfstest and fsx on a mounted file system of a pool.")
     parser.add_argument("--operations", type=int, default=5000, help="operations of fsx, in each of its runs")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31), help="for fsx")
+    parser.add_argument("--judge", choices=tuple(JUDGES), action="append", help="only this judge; both by default")
     parser.add_argument("tests", nargs="*", help="of pjdfstest, by parts of their names; all by default")
     return parser.parse_args(argv)
 
@@ -163,7 +164,9 @@ def main(argv: list[str]) -> int:
         print("skipped: mounts need root and /dev/fuse")
         return 0
     print(f"seed {arguments.seed}")
-    pjdfstest, fsx = judge("pjdfstest"), judge("fsx")
+    pjdfstest, fsx = (judge(name) if name in (arguments.judge or JUDGES) else None for name in ("pjdfstest", "fsx"))
+    if arguments.judge and not (pjdfstest or fsx):
+        return 0
     wrong: list[str] = []
     done: list[str] = []
     with runtime.scratch("mount", base=runtime.memory_base(2 * DISK_BYTES)) as scratch:

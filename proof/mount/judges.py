@@ -81,4 +81,4 @@ def pjdfstest_findings(output: str) -> tuple[list[str], str]:
     return [case.strip() for case in re.findall(WRONG, output, re.M)], counts[1]
 
 
-__all__ = ["FSX", "FSX_RUNS", "judge", "pjdfstest_findings", "pjdfstest_settings"]
+__all__ = ["FSX", "FSX_RUNS", "JUDGES", "judge", "pjdfstest_findings", "pjdfstest_settings"]
