@@ -63,6 +63,7 @@ PAGES: dict[str, Page] = {
         elsewhere=(
             *((start, "needs a client's kernel: proof.linux") for start in ("mount -t nfs", "ls /mnt/home/", "cp /mnt/home/")),
             *((start, "needs a client's kernel: pynfs sets and reads lists") for start in ("nfs4_setfacl", "nfs4_getfacl")),
+            *((start, "needs a kernel's ZFS") for start in ("find /tank/home", "zfs ", "rsync ")),
             ("bulkhead portal add", "as for NBD: programs/bulkhead/tests/cluster/portals.rs"),
             ("bulkhead filesystem expire-client", "needs a client: proof.nfs.older_locks"),
             ("systemctl start rpc-gssd", "needs a client's kernel: proof.linux.kerberos"),

@@ -56,15 +56,15 @@ fn check(facts: &Facts) -> Result<(), OpenError> {
         ),
         (
             facts.normalization != 0,
-            "names that are normalized (normalization)",
+            "names that are normalized (normalization, which cannot be changed: copy the files to another file system)",
         ),
         (
             facts.case_sensitivity != 0,
-            "case-insensitive names (casesensitivity)",
+            "case-insensitive names (casesensitivity, which cannot be changed: copy the files to another file system)",
         ),
         (
             facts.has_posix_acls,
-            "access control lists of POSIX (acltype=posix)",
+            "access control lists of POSIX (acltype=posix; with acltype=off the permissions of each file apply instead)",
         ),
         (
             facts.log_waits && facts.log_is_foreign,

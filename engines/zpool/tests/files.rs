@@ -604,14 +604,21 @@ fn unsupported_file_system_features_are_refused() {
             let opened = pool.open_file_system(dataset, false);
             opened.expect_err("refused").kind
         };
-        let acls = [("acltype".to_owned(), Value::Text("posix".to_owned()))];
-        pool.set_dataset_properties((&name).into(), &acls)
-            .expect("set");
+        let set_lists = |value: &str| {
+            let lists = [("acltype".to_owned(), Value::Text(value.to_owned()))];
+            let set = pool.set_dataset_properties((&name).into(), &lists);
+            set.expect("set");
+        };
+        set_lists("posix");
         let refused = kind((&name).into());
         assert!(
             matches!(&refused, DatasetErrorKind::FileSystemRefused { why } if why.contains("acltype=posix")),
             "{refused:?}"
         );
+        // The conversion that the message names.
+        set_lists("off");
+        let opened = pool.open_file_system((&name).into(), false);
+        drop(opened.expect("it is served"));
         let spec = engine::dataset::VolumeSpec::sparse(
             "tank/volume".parse().expect("a name"),
             units::ByteCount::mib(16),
