@@ -136,7 +136,7 @@ older-locks: build ## ROUNDS of kills under clients of NFS 3 with locks: each is
 files: build ## every judge of files over NFS and of their form on disk, with the counts of each; JUDGE=pynfs for some
 	@scripts/deps.sh test
 	$(if $(BULKHEAD_PREPARED),,$(CARGO) build --workspace --locked --examples)
-	$(PYTHON) -m proof.check files $(JUDGE)
+	$(PYTHON) -m proof.check files '$(JUDGE)'
 
 mounted-files: build ## pjdfstest and fsx on a file system of a pool that is mounted by FUSE: root and /dev/fuse
 	@scripts/deps.sh test
