@@ -32,10 +32,11 @@ put 755 "$program" "$prefix/bin/bulkhead"
 if [[ -x $(dirname "$program")/bulkhead-agent ]]; then
     put 755 "$(dirname "$program")/bulkhead-agent" "$prefix/bin/bulkhead-agent"
 fi
-# Pacemaker searches only this directory, whatever the prefix is.
+# Pacemaker searches only these directories, whatever the prefix is.
 for agent in pool address; do
     put_naming_program 755 "packaging/ocf/$agent" "/usr/lib/ocf/resource.d/bulkhead/$agent"
 done
+put_naming_program 755 packaging/fence/fence_bulkhead /usr/sbin/fence_bulkhead
 put_naming_program 644 packaging/systemd/bulkhead-pool@.service \
     "$prefix/lib/systemd/system/bulkhead-pool@.service"
 

@@ -53,8 +53,9 @@ pub struct Appliance {
     pub pools: BTreeMap<PoolName, Pool>,
     /// How heads reach each other's disks. Required where a pool has `groups`.
     pub legs: Option<Legs>,
-    /// The third member (`bulkhead-witness`) of the record of legs with two heads. Differs from the one in `quorum`,
-    /// which has a vote and stores nothing; both can run on the same host.
+    /// The third member (`bulkhead-witness`) of the record of legs with two heads. With `rule = "two-node"` it also decides
+    /// which head survives when they do not see each other. Differs from the one in `quorum`, which has a vote and stores
+    /// nothing.
     pub witness: Option<LegWitness>,
 }
 
@@ -105,7 +106,8 @@ pub struct Quorum {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum QuorumRule {
-    /// Two heads: the one that powers the other off survives (`two_node: 1`).
+    /// Two heads: the one that powers the other off survives (`two_node: 1`). With legs and a `[witness]` that is the one
+    /// that serves pools.
     TwoNode,
     /// An even number of heads, and a witness as a tie-breaker (a Corosync quorum device).
     Witness,
@@ -209,9 +211,10 @@ pub struct Link {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Fencing {
-    /// Wait before this head is powered off, in seconds (Pacemaker's smallest unit). With two heads exactly one has a
-    /// longer delay: when both are healthy and do not see each other, that one survives. Prefer the head that serves
-    /// fewer pools, because a crash of the other is then taken over without the wait.
+    /// Wait before this head is powered off, in seconds (Pacemaker's smallest unit). With two heads and no witness
+    /// exactly one has a longer delay: when both are healthy and do not see each other, that one survives. Prefer the
+    /// head that serves fewer pools, because a crash of the other is then taken over without the wait. With a witness
+    /// leave it out: the head that survives is decided with the witness.
     pub delay_s: u32,
     /// The head's identity at its hypervisor, where it is a virtual machine.
     pub virtual_machine: Option<VirtualMachine>,
@@ -671,6 +674,14 @@ impl Appliance {
     pub fn has_voting_witness(&self) -> bool {
         let quorum = self.quorum.as_ref();
         quorum.is_some_and(|quorum| quorum.witness.is_some())
+    }
+
+    /// Returns whether a head requests the consent of the witness before it powers the other one off: two heads with
+    /// legs, whose witness does not vote.
+    pub fn has_consent(&self) -> bool {
+        let quorum = self.quorum.as_ref();
+        let is_two_node = quorum.is_some_and(|quorum| quorum.rule == QuorumRule::TwoNode);
+        is_two_node && self.heads.len() == 2 && self.witness.is_some() && self.has_legs()
     }
 
     /// Returns whether any pool has disks that belong to heads.

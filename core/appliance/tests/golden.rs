@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use appliance::plan::{empty_cib, merged};
-use appliance::render::{address_agent_script, agent_script, cib, corosync_conf, legs_toml};
+use appliance::render::{
+    address_agent_script, agent_script, cib, corosync_conf, fence_agent_script, legs_toml,
+};
 use appliance::{Appliance, parse, reference};
 
 const EXAMPLES: [&str; 9] = [
@@ -77,6 +79,8 @@ fn packaged_agents_equal_rendered_agents() {
     golden(&root().join("packaging/ocf/pool"), &agent_script(program));
     let text = address_agent_script(program);
     golden(&root().join("packaging/ocf/address"), &text);
+    let text = fence_agent_script(program);
+    golden(&root().join("packaging/fence/fence_bulkhead"), &text);
 }
 
 #[test]

@@ -84,6 +84,18 @@ budget! {
     /// A head that boots alone starts its pools after the witness did not hear the other head for this long.
     SILENT_AT_WITNESS = 15_000, "silence of a head at the witness before the other head starts alone";
 
+    /// Interval of the heartbeats of a head to the witness, beside [`ALIVE_INTERVAL`].
+    WITNESS_HEARTBEAT = 100, "heartbeats of a head to the witness";
+    /// A head that was silent at the witness for this long is powered off without further conditions. The other head
+    /// requests that after the token has expired, so a lost head has been silent for long enough.
+    SILENT_BEFORE_FENCE = 300, "silence of a lost head at the witness before the other head powers it off";
+    /// A head that is lost and alive at the witness is powered off after this time, if its records still allow the other
+    /// head to open its pools: it had the time to exclude the legs of that head. Twice as long for the head with the
+    /// greater number, so that two heads do not power each other off.
+    FENCE_YIELD = 5_000, "a lost head that is alive at the witness may exclude the legs of the other one";
+    /// A power-off that would stop a pool which the requesting head cannot open is refused after this time.
+    FENCE_REFUSAL = 30_000, "a power-off that would stop a pool for good is refused";
+
     /// The worst pause of a fault that redundancy hides (a leg, a disk of a mirror, a link), as promised.
     PROMISED_HIDDEN = 3_000, "promised: the worst pause of a fault that redundancy hides";
     /// Lease of clients of file systems: a client that is silent for longer loses its opens and locks. The grace period
@@ -117,6 +129,15 @@ const _: () = {
     assert_shorter(FREEZE, CONFIRMED_SILENCE);
     // A witness that was frozen for a shorter time than it notices, or a head that reconnects to it, does not count as silence.
     assert_shorter(FREEZE.saturating_add(SILENCE_MAX), SILENT_AT_WITNESS);
+    // A heartbeat that is late by one interval, on a host that stalls, is not silence.
+    assert_shorter(
+        WITNESS_HEARTBEAT.saturating_add(WITNESS_HEARTBEAT),
+        SILENT_BEFORE_FENCE,
+    );
+    // An owner excludes the legs of a lost head before that head may power it off.
+    assert_shorter(PROMISED_HIDDEN, FENCE_YIELD);
+    // The head with the greater number has its turn before its request is refused.
+    assert_shorter(FENCE_YIELD.saturating_add(FENCE_YIELD), FENCE_REFUSAL);
     // A server that is only slow is not killed by the watch between two checks.
     assert_shorter(WATCH_INTERVAL, MONITOR_RESPONSE_MIN);
     assert_shorter(MONITOR_RESPONSE_MIN, MONITOR_RESPONSE_MAX);

@@ -14,6 +14,8 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, mount, mount_bind, mount_bind_recursive};
 
+use appliance::render::FENCE_AGENT;
+
 use super::{COMMAND, must, ssh, step, systemctl};
 use crate::clock;
 use crate::directory::{
@@ -29,6 +31,10 @@ const NEEDED: &[&str] = &[
 ];
 /// Devices that are the same for everyone.
 const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
+/// Where fence agents are. Pacemaker searches only this directory.
+const FENCE_AGENTS: &str = "/usr/sbin";
+/// Where the directory of the host is in a node.
+const FENCE_AGENTS_OF_HOST: &str = "/run/lab/sbin";
 /// Where agents of resources are.
 const AGENTS: &str = "/usr/lib/ocf/resource.d";
 /// Folders of a new `/var`, each with its permissions.
@@ -282,6 +288,7 @@ pub fn build(folder: &LabDirectory, name: &str, disks: &[(PathBuf, PathBuf)]) ->
             .map_err(step(format!("show {}", path.display())))?;
     }
     agents(&mut stage)?;
+    fence_agents(&mut stage)?;
     kernel(true)?;
     stage.finish()
 }
@@ -379,6 +386,30 @@ fn agents(stage: &mut Stage) -> io::Result<()> {
         mount_bind(entry.path(), &place)?;
     }
     stage.put(&own, AGENTS)
+}
+
+/// The directory of the fence agents, with a link for each file of the host. Ours is written there when the head is set up.
+fn fence_agents(stage: &mut Stage) -> io::Result<()> {
+    let own = stage.own.join("sbin");
+    fs::create_dir_all(&own)?;
+    for entry in fs::read_dir(FENCE_AGENTS)? {
+        let entry = entry?;
+        // The one of the host may be of another release.
+        if entry.file_name() == FENCE_AGENT {
+            continue;
+        }
+        let link = match entry.file_type()?.is_symlink() {
+            true => fs::read_link(entry.path())?,
+            false => Path::new(FENCE_AGENTS_OF_HOST).join(entry.file_name()),
+        };
+        match symlink(link, own.join(entry.file_name())) {
+            // It is there since the last start.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => made?,
+        }
+    }
+    stage.bind_directory(Path::new(FENCE_AGENTS), Path::new(FENCE_AGENTS_OF_HOST))?;
+    stage.put(&own, FENCE_AGENTS)
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! The files of a pool with legs that the agent of the cluster reads and writes on this head. The pool's disks do not
 //! show the owner.
 
+use std::path::Path;
+
 /// The last owner of a pool, by the record that this head has. The pool may have a newer record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LastOwner {
@@ -24,6 +26,18 @@ pub struct FenceRequest {
     pub is_missed: bool,
 }
 
+/// A request of this head to power another one off.
+pub struct PowerOff<'a> {
+    /// The configuration of legs.
+    pub config: &'a Path,
+    /// Name of the head to be powered off.
+    pub head: &'a str,
+    /// All heads reach the disks of some pools, so this head can open those without the witness.
+    pub has_shared_pools: bool,
+    /// Whether the cluster sees that head.
+    pub is_member: &'a dyn Fn() -> bool,
+}
+
 /// Files that processes of one host exchange. `record`: the number of the pool's record.
 pub trait LegFiles {
     /// The last owner of the pool.
@@ -38,4 +52,11 @@ pub trait LegFiles {
     ///
     /// An I/O error, as text.
     fn confirm_fence(&self, record: u64, number: u64) -> Result<(), String>;
+
+    /// Whether this head should power another one off, with the reason. Blocks for at most 35 s.
+    ///
+    /// # Errors
+    ///
+    /// It should not, with the reason: that head is alive at the witness, and this one cannot open its pools.
+    fn may_power_off(&self, request: &PowerOff<'_>) -> Result<String, String>;
 }

@@ -17,7 +17,7 @@ mod pool;
 mod request;
 mod status;
 
-pub use files::{FenceRequest, LastOwner, LegFiles};
+pub use files::{FenceRequest, LastOwner, LegFiles, PowerOff};
 pub use pool::{
     Claim, Configuration, Held, Inspection, LegControl, LegPool, Legs, NewRecord, Opened, OwnedLegs,
 };

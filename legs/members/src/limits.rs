@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use leg_record::RECORD_BYTES_MAX;
-pub use takeover::budget::{ACKNOWLEDGE_WAIT, ALIVE_INTERVAL, SILENCE_MAX, SILENT_AT_WITNESS};
+pub use takeover::budget::{
+    ACKNOWLEDGE_WAIT, ALIVE_INTERVAL, FENCE_REFUSAL, FENCE_YIELD, SILENCE_MAX, SILENT_AT_WITNESS,
+    SILENT_BEFORE_FENCE, WITNESS_HEARTBEAT,
+};
 
 /// Longest message, in bytes: an encoded memory and its header.
 pub const MESSAGE_BYTES_MAX: usize = RECORD_BYTES_MAX + 64;

@@ -199,7 +199,7 @@ fn judge(file: &LegsFile, witness: MemberId, responses: &Responses) -> Result<Ve
 }
 
 /// Whether the current legs of this head are enough for each group.
-fn is_openable(config: &Config, record: &Record) -> bool {
+pub(crate) fn is_openable(config: &Config, record: &Record) -> bool {
     let own = record.current.keys().copied();
     let own: BTreeSet<DiskId> = own
         .filter(|disk| config.lender(*disk) == Some(config.me))

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use leg_door::{FenceRequest, LastOwner, LegFiles};
+use leg_door::{FenceRequest, LastOwner, LegFiles, PowerOff};
+
+use crate::power_off;
 
 /// The files of this host.
 #[derive(Debug)]
@@ -34,5 +36,9 @@ impl LegFiles for HostFiles {
 
     fn confirm_fence(&self, record: u64, number: u64) -> Result<(), String> {
         leg_memory::confirm_fence(&self.0, record, number).map_err(|error| error.to_string())
+    }
+
+    fn may_power_off(&self, request: &PowerOff<'_>) -> Result<String, String> {
+        power_off::decide(&self.0, request)
     }
 }

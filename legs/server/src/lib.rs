@@ -12,6 +12,7 @@ mod files;
 mod identity;
 mod inspect;
 mod listen;
+mod power_off;
 
 pub use files::{HostFiles, files};
 

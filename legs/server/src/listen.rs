@@ -8,16 +8,16 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
 
 use certificates::Identity;
 use leg_memory::{Awake, ContactCounter, Heart, Processes};
 use leg_record::{MemberId, MemberState, Membership, Request, Response, Tag};
 use legs_config::LegsFile;
+use members::limits::WITNESS_HEARTBEAT;
 use members::{Links, Member, Message, Peer, Received};
 
-/// Interval of the beats, and of requests for pools without a response.
-const REQUEST_INTERVAL: Duration = Duration::from_millis(200);
+/// Heartbeats to the witness for each beat of this process and request for pools without a response.
+const HEARTBEATS_PER_BEAT: u32 = 2;
 /// Pools with a response that are requested again in each interval.
 const AGAIN_MAX: usize = 16;
 
@@ -48,7 +48,7 @@ impl Listener {
             pools: file.pools.values().map(|pool| pool.guid).collect(),
         });
         let others = configured.heads().iter().filter(|head| **head != me);
-        // A connection to the witness carries heartbeats only: by them the other head, if it boots alone, learns that this one is alive.
+        // A connection to the witness carries heartbeats only: they show the other head, before it powers this one off or starts alone, that this one is alive.
         let witness = configured.witness();
         let peers: Vec<Peer> = others
             .chain(&witness)
@@ -86,7 +86,7 @@ impl Listener {
         };
         let links = Links::start(me, boot, identity, peers, receive)?;
         let thread = std::thread::Builder::new().name("leg-listen".into());
-        thread.spawn(move || send_request(&links, &ear, heart))?;
+        thread.spawn(move || send_request(&links, &ear, heart, witness))?;
         Ok(listener)
     }
 
@@ -226,11 +226,17 @@ impl PeerState {
 }
 
 /// Runs forever, so that the connection stays open, and pools that are created later are requested, too.
-fn send_request(links: &Links, ear: &PeerState, mut heart: Heart) {
+fn send_request(links: &Links, ear: &PeerState, mut heart: Heart, witness: Option<MemberId>) {
     let boot = ear.boot;
     let mut awake = Awake::new();
     let (mut turn, mut is_frozen) = (0, false);
     loop {
+        for _ in 0..HEARTBEATS_PER_BEAT {
+            if let Some(witness) = witness {
+                links.send(witness, 0, Message::Alive);
+            }
+            std::thread::sleep(WITNESS_HEARTBEAT);
+        }
         is_frozen |= awake.was_frozen();
         let beaten = if is_frozen {
             // No beat until the state is removed.
@@ -251,6 +257,5 @@ fn send_request(links: &Links, ear: &PeerState, mut heart: Heart) {
             let tag = Tag { boot, number };
             links.send(head, pool, Message::Request(Request::Read(tag)));
         }
-        std::thread::sleep(REQUEST_INTERVAL);
     }
 }

@@ -8,7 +8,7 @@ use leg_door::LegFiles;
 use units::ByteCount;
 use units::HostId;
 
-use crate::{run, run_address};
+use crate::{run, run_address, run_fence};
 
 /// Run the agents of Pacemaker
 #[derive(Debug, Subcommand)]
@@ -22,7 +22,16 @@ pub enum AgentCommand {
         /// Action that Pacemaker requests
         action: String,
     },
+    /// fence_bulkhead: reads its action and parameters from standard input, as fence agents do
+    #[command(after_help = FENCE_EXAMPLES)]
+    Fence,
 }
+
+const FENCE_EXAMPLES: &str = "Example:
+  printf 'action=off\\nhead=left\\nnumber=1\\n' | bulkhead agent fence
+
+It powers nothing off. Pacemaker runs it through /usr/sbin/fence_bulkhead before each fence device of a head with legs.
+It fails if the witness receives heartbeats of that head, and this head cannot open the pools of that one.";
 
 const EXAMPLES: &str = "Examples:
   bulkhead agent pool meta-data
@@ -124,6 +133,7 @@ impl AgentCommand {
         match self {
             Self::Pool(args) => run(args, settings, legs),
             Self::Address { action } => run_address(action, settings),
+            Self::Fence => run_fence(settings, legs),
         }
     }
 }

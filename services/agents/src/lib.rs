@@ -1,4 +1,4 @@
-//! The agents that Pacemaker runs, `ocf:bulkhead:pool` and `ocf:bulkhead:address`: provides the agent of
+//! The agents that Pacemaker runs, `ocf:bulkhead:pool`, `ocf:bulkhead:address` and `fence_bulkhead`: provides the agent of
 //! the crate `cluster` with access to pools, labels and the control socket, and exits with its result.
 //! It works with every daemon dead: a stop and a monitor need no file, and use the disks only to check
 //! that no request of a former server is in flight.
@@ -9,6 +9,7 @@
 
 mod arguments;
 mod disks;
+mod fence;
 pub mod managed;
 mod record;
 mod release;
@@ -125,6 +126,17 @@ fn run_address(action: &str, settings: &Settings) -> ExitCode {
     finish(&recorded(settings, action, || {
         cluster::agent::run_address(action, &Local::default(), &environment)
     }))
+}
+
+/// Runs the fence agent.
+fn run_fence(settings: &Settings, legs: &dyn LegFiles) -> ExitCode {
+    log_to_stderr();
+    fence::run(&fence::Fence {
+        machine: &Local::default(),
+        legs,
+        config: Path::new(LEGS_PATH),
+        run_dir: &settings.run_dir,
+    })
 }
 
 fn finish(exit: &Exit) -> ExitCode {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use appliance::Appliance;
 use appliance::facts::{HeadFacts, ProbeResult};
-use appliance::render::{Primitive, Score, cib};
+use appliance::render::{FENCE_AGENT, Primitive, Score, cib};
 use units::HeadName;
 
 use crate::host::Host;
@@ -38,7 +38,7 @@ pub(crate) fn query_safeguards(
     let devices = cib
         .primitives
         .iter()
-        .filter(|one| one.class == "stonith" && !is_own(one));
+        .filter(|one| one.class == "stonith" && one.kind != FENCE_AGENT && !is_own(one));
     std::thread::scope(|scope| {
         let asked: Vec<_> = devices
             .map(|device| {

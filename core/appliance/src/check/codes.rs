@@ -87,7 +87,7 @@ codes! {
     FenceDelayEqual "fence-delay-equal" Error
         "Two healthy heads that do not see each other power each other off at the same time, and neither survives."
     FenceDelayNeedless "fence-delay-needless" Hint
-        "The witness already decides which half survives; the delay only prolongs takeovers."
+        "The witness, or the majority, already decides which head survives; the delay only prolongs takeovers."
 
     OneLink "one-link" Warning
         "With one link, one pulled cable is taken for a failed head, and a healthy one is powered off."
@@ -167,8 +167,6 @@ codes! {
         "Every write of a client crosses the network of the legs once more: on one network both share its bandwidth, and a client that floods it delays all writes."
     LegWitnessUnreached "leg-witness-unreached" Warning
         "A head that does not reach the witness has one member fewer: when the other head is lost, too, no head can open the pools."
-    LegWitnessWithoutVote "leg-witness-without-vote" Hint
-        "Two heads that do not see each other power each other off at random, although a third member could decide which of them survives."
     LegMtuDiffers "leg-mtu-differs" Hint
         "When the network of the large packets fails, every write is sent in small ones, at more cost."
     LegPort "leg-port" Error

@@ -329,8 +329,9 @@ fn check_delays(checker: &mut Checker<'_>) {
         .iter()
         .filter_map(|(name, head)| Some((name, head.fencing.as_ref()?.delay_s)))
         .collect();
-    match (quorum.rule, delays.as_slice()) {
-        (QuorumRule::TwoNode, [(_, a), (last, b)]) if a == b => checker.find(
+    let is_needless = appliance.has_consent() || quorum.rule != QuorumRule::TwoNode;
+    match (is_needless, delays.as_slice()) {
+        (false, [(_, a), (last, b)]) if a == b => checker.find(
             Code::FenceDelayEqual,
             &key_of(last).field("delay_s"),
             match a {
@@ -339,7 +340,7 @@ fn check_delays(checker: &mut Checker<'_>) {
             },
             "write delay_s = 1 for the head that serves fewer pools, and 0 for the other",
         ),
-        (QuorumRule::Witness | QuorumRule::Majority, delays) => {
+        (true, delays) => {
             for (name, delay) in delays.iter().filter(|(_, delay)| *delay > 0) {
                 checker.find(
                     Code::FenceDelayNeedless,

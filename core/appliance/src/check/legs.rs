@@ -9,7 +9,7 @@ use units::{HeadName, PoolName};
 
 use super::pools::is_unstable;
 use super::{Checker, Code, head_key, legs_of, network_key, pool_key};
-use crate::file::{LegGroup, LegGroupKind, LegWitness, Legs, OwnDisk, Pool, QuorumRule};
+use crate::file::{LegGroup, LegGroupKind, LegWitness, Legs, OwnDisk, Pool};
 use crate::key::Key;
 
 /// Hex digits of a fingerprint (SHA-256).
@@ -317,7 +317,7 @@ fn check_members(checker: &mut Checker<'_>) {
             Code::LegWitnessMissing,
             &Key::of("witness"),
             "two heads, and no third member of the record of legs",
-            "run bulkhead-witness on any third host, such as that of quorum.witness or a NAS, and describe it as [witness]",
+            "run bulkhead-witness on any third host, such as a NAS, and describe it as [witness]",
         ),
         (2, Some(_)) | (3, None) => {}
         (3, Some(_)) => checker.find(
@@ -339,18 +339,9 @@ fn check_members(checker: &mut Checker<'_>) {
     }
 }
 
-/// Checks that the third member also votes in the cluster, and that the heads reach it.
+/// Checks that the heads reach the third member.
 fn check_witness_connections(checker: &mut Checker<'_>, witness: &LegWitness) {
     let appliance = checker.appliance;
-    let rule = appliance.quorum.as_ref().map(|quorum| quorum.rule);
-    if appliance.heads.len() == 2 && rule == Some(QuorumRule::TwoNode) {
-        checker.find(
-            Code::LegWitnessWithoutVote,
-            &Key::of("quorum.rule"),
-            "the third member of the record of legs has no vote in the cluster",
-            "run corosync-qnetd there, too, and write rule = \"witness\"",
-        );
-    }
     let key = Key::of("witness.addresses");
     for name in appliance.heads.keys() {
         let Some(known) = checker.facts.heads.get(name) else {

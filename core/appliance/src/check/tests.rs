@@ -744,7 +744,14 @@ fn each_own_disk_error_yields_its_finding() {
                 &format!("{witness}[heads.left]").replace("number = 3", "number = 9"),
             ),
         ),
-        (Code::LegWitnessMissing, replaced(LEGS, witness, "")),
+        (
+            Code::LegWitnessMissing,
+            replaced(
+                &replaced(LEGS, witness, ""),
+                "[heads.left.fencing]\n",
+                "[heads.left.fencing]\ndelay_s = 1\n",
+            ),
+        ),
         (
             Code::LegGroupShape,
             with_first("{ kind = \"mirror\", legs = [\"left:bay1\"] }"),

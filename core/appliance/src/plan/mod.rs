@@ -502,6 +502,13 @@ pub fn desired_state(appliance: &Appliance, text: &str, layout: &Layout) -> Desi
         ),
         file(render::PACEMAKER_UNIT_PATH, render::pacemaker_unit(), 0o644),
     ];
+    if appliance.has_consent() {
+        files.push(file(
+            render::FENCE_AGENT_PATH,
+            render::fence_agent_script(&layout.program),
+            0o755,
+        ));
+    }
     files.extend(
         render::qdevice_defaults(appliance).map(|text| file(QDEVICE_DEFAULTS_PATH, text, 0o644)),
     );

@@ -8,6 +8,11 @@ pub const AGENT_PATH: &str = "/usr/lib/ocf/resource.d/bulkhead/pool";
 /// Pacemaker's path of `ocf:bulkhead:address`.
 pub const ADDRESS_AGENT_PATH: &str = "/usr/lib/ocf/resource.d/bulkhead/address";
 
+/// Pacemaker's path of `fence_bulkhead`. It searches only this directory for fence agents.
+pub const FENCE_AGENT_PATH: &str = "/usr/sbin/fence_bulkhead";
+/// Pacemaker's type of a device of that agent.
+pub const FENCE_AGENT: &str = "fence_bulkhead";
+
 /// The name of the server's binary.
 const SERVER_PROGRAM: &str = "bulkhead";
 /// The binary next to it that contains only the agents, and starts faster.
@@ -31,6 +36,19 @@ pub fn agent_script(program: &Path) -> String {
 pub fn address_agent_script(program: &Path) -> String {
     let parts = [ADDRESS, ADDRESS_WITHOUT_PROGRAM, DONE_ALREADY];
     script(program, "address", "an address of a pool", parts)
+}
+
+/// Returns the script of the fence agent. A head without the binary cannot open a pool, so it powers no other head off.
+pub fn fence_agent_script(program: &Path) -> String {
+    let small = match program.file_name() == Some(OsStr::new(SERVER_PROGRAM)) {
+        true => small(&program.with_file_name(AGENT_PROGRAM), "fence", ""),
+        false => String::new(),
+    };
+    let program = shell_quoted(&program.to_string_lossy());
+    format!(
+        "#!/bin/sh\n{}\n# {FENCE_AGENT}, the consent of the witness before a power-off.\n{small}exec {program} agent fence\n",
+        super::GENERATED,
+    )
 }
 
 /// The script for a pool without the binary. Without a note no agent has started a server since the boot.
@@ -77,7 +95,7 @@ esac
 fn script(program: &Path, agent: &str, what: &str, parts: [&str; 3]) -> String {
     let [first, without, before] = parts;
     let small = match program.file_name() == Some(OsStr::new(SERVER_PROGRAM)) {
-        true => small(&program.with_file_name(AGENT_PROGRAM), agent),
+        true => small(&program.with_file_name(AGENT_PROGRAM), agent, " \"$1\""),
         // It would look for its server under the usual name.
         false => String::new(),
     };
@@ -89,9 +107,9 @@ fn script(program: &Path, agent: &str, what: &str, parts: [&str; 3]) -> String {
     )
 }
 
-fn small(program: &Path, agent: &str) -> String {
+fn small(program: &Path, agent: &str, arguments: &str) -> String {
     let program = shell_quoted(&program.to_string_lossy());
-    format!("[ -x {program} ] && exec {program} {agent} \"$1\"\n")
+    format!("[ -x {program} ] && exec {program} {agent}{arguments}\n")
 }
 
 /// Quotes `text` as one argument of a POSIX shell.

@@ -109,9 +109,12 @@ mod tests {
         let pair = script(include_str!("../../../../examples/pair.toml"));
         assert!(pair.contains("limit_s=0\n"), "{pair}");
         assert!(!pair.contains("may-start-alone"), "{pair}");
-        let voting = include_str!("../../../../examples/legs-two-heads-witness.toml");
-        assert!(!script(voting).contains("may-start-alone"));
-        let legs = script(&voting.replace("rule = \"witness\"", "rule = \"two-node\""));
+        let legs = include_str!("../../../../examples/legs-two-heads-witness.toml");
+        let vote = "rule = \"witness\"\n[quorum.witness]\naddress = \"10.77.9.31\"";
+        let voting = script(&legs.replace("rule = \"two-node\"", vote));
+        assert!(voting.contains("heads=2\nlimit_s=60\n"), "{voting}");
+        assert!(!voting.contains("may-start-alone"), "{voting}");
+        let legs = script(legs);
         assert!(legs.contains("heads=2\nlimit_s=60\n"), "{legs}");
         assert!(legs.contains("bulkhead leg-server may-start-alone"));
         let alone = script(include_str!("../../../../examples/legs-two-heads.toml"));

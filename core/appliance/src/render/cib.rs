@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 
-use takeover::budget::{TRANSITION_DELAY, TRANSITION_DELAY_WITNESS};
+use takeover::budget::{FENCE_REFUSAL, TRANSITION_DELAY, TRANSITION_DELAY_WITNESS};
 use units::{HeadName, PoolName};
 
-use super::agents::shell_quoted;
+use super::agents::{FENCE_AGENT, shell_quoted};
 use crate::file::{
     Appliance, Bmc, Fencing, Hypervisor, Outlet, Pdu, Pool, PoolAddress, Privilege, VirtualMachine,
 };
@@ -31,6 +31,10 @@ const REFUSALS_FORGOTTEN_S: u32 = 60;
 /// A failed start of a fence device is retried at this interval. A device is used for a fence whether it was started or
 /// not, and a retry delays all other actions by up to the bound of a fence.
 const DEVICE_FORGOTTEN_S: u32 = 900;
+/// Time-out of the consent of the witness.
+const CONSENT_TIMEOUT_S: u32 = (FENCE_REFUSAL.as_secs() + CONSENT_MARGIN_S) as u32;
+/// Its last requests, and the start of its process on a busy head.
+const CONSENT_MARGIN_S: u64 = 15;
 /// Pools and their addresses start before fence devices, which have no priority. Pacemaker recovers the resources of a
 /// lost head in the order of priorities, and on a busy head one after the other. With three heads that is up to three
 /// devices of the other survivor.
@@ -358,6 +362,8 @@ fn add_fencing(
         let delay = ("pcmk_delay_base".to_owned(), seconds(fencing.delay_s));
         first.parameters.extend([delay]);
     }
+    let consent = consent_device(appliance, head).filter(|_| !devices.is_empty());
+    devices.extend(consent.clone());
     for device in &devices {
         cib.locations.push(Location {
             resource: device.id.clone(),
@@ -365,7 +371,10 @@ fn add_fencing(
             score: Score::Never,
         });
     }
+    // The consent is requested again for each level: the first one may have failed long after its consent.
     for (index, ids) in (1..).zip(fence_ids(head, fencing)) {
+        let consent = consent.iter().map(|device| device.id.clone());
+        let ids = consent.chain(ids).collect();
         cib.topology.push(FencingLevel {
             head: head.clone(),
             index,
@@ -399,6 +408,29 @@ fn device(id: String, kind: &str, times: &Timeouts, values: BTreeMap<String, Str
             timeout_s: times.fence_s,
         }],
     }
+}
+
+/// The consent of the witness before `head` is powered off; none where it is not requested. Its time-out is longer than
+/// the agent waits.
+fn consent_device(appliance: &Appliance, name: &HeadName) -> Option<Primitive> {
+    let head = appliance
+        .heads
+        .get(name)
+        .filter(|_| appliance.has_consent())?;
+    let has_shared_pools = !appliance.pools.values().all(Pool::has_legs);
+    let values = pairs([
+        ("head", name.to_string()),
+        ("number", head.number.to_string()),
+        ("shared_pools", u8::from(has_shared_pools).to_string()),
+        ("pcmk_host_list", name.to_string()),
+        // A refusal is final for this request.
+        ("pcmk_off_retries", "1".to_owned()),
+    ]);
+    let id = format!("fence-{name}-consent");
+    let mut device = device(id, FENCE_AGENT, &appliance.timeouts(), values);
+    let timeout = ("pcmk_off_timeout".to_owned(), seconds(CONSENT_TIMEOUT_S));
+    device.parameters.extend([timeout]);
+    Some(device)
 }
 
 /// The password stays in its file: the agent runs this command on the head where it runs.
@@ -715,6 +747,38 @@ impl Cib {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A device that powers nothing off must not be alone in a level: Pacemaker would take the head for fenced.
+    #[test]
+    fn the_consent_of_the_witness_comes_before_each_device_and_never_alone() {
+        let text = include_str!("../../../../examples/legs-two-heads-witness.toml");
+        let of = |text: &str| cib(&crate::parse(text).expect("well formed").appliance);
+        let levels = of(text).topology;
+        assert_eq!(levels.len(), 4);
+        for level in &levels {
+            assert_eq!(level.devices[0], format!("fence-{}-consent", level.head));
+            assert!(level.devices.len() > 1, "{level:?}");
+        }
+        let primitives = of(text).primitives;
+        let consent = primitives.iter().find(|one| one.kind == FENCE_AGENT);
+        let consent = consent.expect("a device");
+        let value = |name: &str| consent.parameters.get(name).map(String::as_str);
+        assert_eq!(value("head"), Some("left"));
+        assert_eq!(value("number"), Some("1"));
+        assert_eq!(value("shared_pools"), Some("0"));
+        assert_eq!(value("pcmk_off_timeout"), Some("45s"));
+        let vote = "rule = \"witness\"\n[quorum.witness]\naddress = \"10.77.9.31\"";
+        let voting = of(&text.replace("rule = \"two-node\"", vote));
+        let alone = of(include_str!("../../../../examples/legs-two-heads.toml"));
+        for cib in [voting, alone] {
+            assert!(cib.primitives.iter().all(|one| one.kind != FENCE_AGENT));
+            assert!(
+                cib.topology
+                    .iter()
+                    .all(|level| !level.devices[0].contains("consent"))
+            );
+        }
+    }
 
     #[test]
     fn pool_is_derived_from_the_resource_name() {

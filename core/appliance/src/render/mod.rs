@@ -9,7 +9,10 @@ mod cib;
 mod corosync;
 mod legs;
 
-pub use agents::{ADDRESS_AGENT_PATH, AGENT_PATH, address_agent_script, agent_script};
+pub use agents::{
+    ADDRESS_AGENT_PATH, AGENT_PATH, FENCE_AGENT, FENCE_AGENT_PATH, address_agent_script,
+    agent_script, fence_agent_script,
+};
 pub use boot::{
     AWAIT_HEADS_PATH, AWAIT_HEADS_REASON_PATH, PACEMAKER_UNIT_PATH, await_heads_script,
     pacemaker_unit,

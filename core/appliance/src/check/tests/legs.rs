@@ -16,17 +16,32 @@ fn leg_traffic_on_a_client_network_is_reported() {
     assert!(found[0].what.contains("storage-a"), "{found:?}");
 }
 
+/// The witness decides which head survives a split, with its vote or without it. Two heads alone need a delay.
 #[test]
-fn witness_without_a_vote_is_reported() {
-    let from = LEGS.find("[quorum]").expect("there");
-    let to = LEGS.find("[networks.storage-a]").expect("there");
-    let text = replaced(LEGS, &LEGS[from..to], "[quorum]\nrule = \"two-node\"\n\n");
-    let text = replaced(
-        &text,
-        "[heads.left.fencing]",
-        "[heads.left.fencing]\ndelay_s = 1",
-    );
-    assert_only(&findings_of(&text, |_| {}), Code::LegWitnessWithoutVote);
+fn a_delay_is_needless_with_a_witness_and_needed_without_one() {
+    let delayed = |text: &str| {
+        let fencing = "[heads.left.fencing]\n";
+        replaced(text, fencing, &format!("{fencing}delay_s = 1\n"))
+    };
+    let from = WITNESS.find("[quorum]").expect("there");
+    let to = WITNESS.find("[networks.storage-a]").expect("there");
+    let voting = replaced(LEGS, "[quorum]\nrule = \"two-node\"\n", &WITNESS[from..to]);
+    for text in [LEGS, &voting] {
+        assert_eq!(findings_of(text, |_| {}), []);
+        assert_only(
+            &findings_of(&delayed(text), |_| {}),
+            Code::FenceDelayNeedless,
+        );
+    }
+    let from = LEGS.find("[witness]").expect("there");
+    let to = LEGS.find("[heads.left]").expect("there");
+    let alone = replaced(LEGS, &LEGS[from..to], "");
+    let codes = |text: &str| {
+        let found = findings_of(text, |_| {}).into_iter();
+        found.map(|finding| finding.code).collect::<Vec<_>>()
+    };
+    assert!(codes(&alone).contains(&Code::FenceDelayEqual));
+    assert!(!codes(&delayed(&alone)).contains(&Code::FenceDelayEqual));
 }
 
 #[test]
