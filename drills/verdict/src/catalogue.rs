@@ -60,10 +60,28 @@ macro_rules! drills {
                         | Self::StaleAlone
                         | Self::OneReturns
                         | Self::BootsApart
+                        | Self::BothBootApart
+                        | Self::HeadsApart
+                        | Self::ServingHeadApart
+                        | Self::OtherHeadApart
+                        | Self::WitnessThenPower
                         | Self::PowerInTurn
                         | Self::PowerLostDuringReturn
                         | Self::PartitionFenceDead
                         | Self::ThirdHeadJoins
+                )
+            }
+
+            /// Whether it is about two heads with a witness that does not vote.
+            pub const fn is_without_vote(self) -> bool {
+                matches!(
+                    self,
+                    Self::BootsApart
+                        | Self::BothBootApart
+                        | Self::HeadsApart
+                        | Self::ServingHeadApart
+                        | Self::OtherHeadApart
+                        | Self::WitnessThenPower
                 )
             }
 
@@ -163,6 +181,16 @@ drills! {
         Unbounded Anywhere Allowed;
     BootsApart "boots-apart": "legs: a head reboots, and does not see the serving head; both reach the witness",
         Hidden Same Allowed;
+    BothBootApart "both-boot-apart": "legs: all lose their power, boot, and do not see each other; both reach the witness",
+        Unbounded Anywhere Forbidden;
+    HeadsApart "heads-apart": "legs: two heads do not see each other; both reach the witness",
+        Hidden Same Allowed;
+    ServingHeadApart "serving-head-apart": "legs: two heads do not see each other, and the serving one does not reach the witness",
+        CutOff Elsewhere Required;
+    OtherHeadApart "other-head-apart": "legs: two heads do not see each other, and the one that does not serve does not reach the witness",
+        Hidden Same Allowed;
+    WitnessThenPower "witness-then-power": "legs: the witness is lost, then the power of the serving head; the witness returns",
+        Unbounded Elsewhere Allowed;
     PowerInTurn "power-in-turn": "legs: heads lose their power one after the other, and get it back in another order",
         Unbounded Anywhere Allowed;
     PowerLostDuringReturn "power-lost-during-return": "legs: a leg is resilvered, and a head loses its power during that",

@@ -20,7 +20,7 @@ const KEPT: Duration = Duration::from_secs(10);
 const WAITS: &str = "this head waits for the other one";
 
 /// The time in which a head that boots alone decides.
-fn limit(environment: &Environment) -> Duration {
+pub(super) fn limit(environment: &Environment) -> Duration {
     let boot_wait_s = environment.lab.appliance().timeouts().boot_wait_s;
     DECIDED_WITHIN + Duration::from_secs(boot_wait_s.into())
 }

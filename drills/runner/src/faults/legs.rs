@@ -10,6 +10,7 @@ use cluster::process::Invocation;
 use lab::{Node, Power};
 use units::{HeadName, NetworkName, PoolName};
 
+use super::apart::{self, Without};
 use super::heads::{other_head, reach_fence_devices};
 use super::{alone, damage};
 use crate::environment::Environment;
@@ -77,12 +78,15 @@ pub fn impossible(drill: Drill, appliance: &Appliance, pool: &PoolName) -> Optio
         Drill::LastLegDamaged if !has_two_lenders(appliance, pool) => {
             Some("its legs are not on two heads")
         }
-        Drill::WitnessLost | Drill::WitnessHung | Drill::OneReturns | Drill::BootsApart
+        Drill::WitnessLost | Drill::WitnessHung | Drill::OneReturns
             if appliance.witness.is_none() =>
         {
             Some("no witness remembers")
         }
-        Drill::BootsApart if appliance.has_voting_witness() => {
+        drill if drill.is_without_vote() && appliance.witness.is_none() => {
+            Some("no witness remembers")
+        }
+        drill if drill.is_without_vote() && appliance.has_voting_witness() => {
             Some("the witness votes: a head that reaches it has quorum")
         }
         Drill::LegHung if appliance.witness.is_none() && appliance.heads.len() == 2 => {
@@ -179,6 +183,11 @@ pub fn strike(
             alone::return_alone(environment, one)
         }
         Drill::BootsApart => alone::boot_apart(environment, head, &lender),
+        Drill::BothBootApart => apart::both_boot(environment, head, &lender),
+        Drill::HeadsApart => apart::split(environment, head, &lender, Without::None),
+        Drill::ServingHeadApart => apart::split(environment, head, &lender, Without::Serving),
+        Drill::OtherHeadApart => apart::split(environment, head, &lender, Without::Other),
+        Drill::WitnessThenPower => apart::lose_witness_then_head(environment, head),
         Drill::PowerInTurn => lose_power_in_turn(environment, rng),
         Drill::PowerLostDuringReturn => lose_power_during_return(environment, head, &lender, rng),
         Drill::PartitionFenceDead => part(environment, head, &lender),
@@ -216,6 +225,9 @@ pub fn undo(
         Drill::WitnessHung => {
             await_status_reports_loss(environment, fault)?;
             signal_witness(environment, "CONT")?;
+        }
+        Drill::HeadsApart | Drill::ServingHeadApart | Drill::OtherHeadApart => {
+            apart::mend(environment)?;
         }
         _ => {}
     }
@@ -350,7 +362,7 @@ fn set_reachable(
     Ok(())
 }
 
-fn reach_witness(environment: &Environment, is_open: bool) -> Result<(), DrillError> {
+pub(super) fn reach_witness(environment: &Environment, is_open: bool) -> Result<(), DrillError> {
     let appliance = environment.lab.appliance();
     let remembers = appliance.witness.iter().flat_map(|one| &one.addresses);
     let votes = appliance
@@ -621,24 +633,26 @@ mod tests {
         let witness = appliance(include_str!(
             "../../../../examples/legs-two-heads-witness.toml"
         ));
-        assert_eq!(impossible(&witness), [Drill::BootsApart]);
+        assert_eq!(impossible(&witness), []);
+        let mut voting = witness.clone();
+        let shared = appliance(include_str!("../../../../examples/witness.toml"));
+        voting.quorum = shared.quorum;
+        let without_vote = Drill::ALL.iter().copied();
+        let without_vote: Vec<Drill> = without_vote
+            .filter(|drill| drill.is_without_vote())
+            .collect();
+        assert_eq!(impossible(&voting), without_vote);
         let three = appliance(include_str!("../../../../examples/legs-three-heads.toml"));
-        let none = [
-            Drill::WitnessLost,
-            Drill::WitnessHung,
-            Drill::OneReturns,
-            Drill::BootsApart,
-            Drill::ThirdHeadJoins,
-        ];
+        let of_witness = |drill: &Drill| {
+            let lost = [Drill::WitnessLost, Drill::WitnessHung, Drill::OneReturns];
+            lost.contains(drill) || drill.is_without_vote()
+        };
+        let is_none = |drill: &&Drill| of_witness(drill) || matches!(drill, Drill::ThirdHeadJoins);
+        let none: Vec<Drill> = Drill::ALL.iter().filter(is_none).copied().collect();
         assert_eq!(impossible(&three), none);
         let two = appliance(include_str!("../../../../examples/legs-two-heads.toml"));
-        let alone = [
-            Drill::LegHung,
-            Drill::WitnessLost,
-            Drill::WitnessHung,
-            Drill::OneReturns,
-            Drill::BootsApart,
-        ];
+        let is_alone = |drill: &&Drill| of_witness(drill) || matches!(drill, Drill::LegHung);
+        let alone: Vec<Drill> = Drill::ALL.iter().filter(is_alone).copied().collect();
         assert_eq!(impossible(&two), alone);
         let mut shared = witness;
         let first = shared.pools[&tank].addresses[0].network.clone();

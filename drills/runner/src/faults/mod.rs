@@ -1,6 +1,7 @@
 //! Injects faults, and undoes them.
 
 mod alone;
+mod apart;
 mod clock;
 mod damage;
 mod disks;
