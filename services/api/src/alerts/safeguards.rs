@@ -67,8 +67,8 @@ fn power_off(overview: &Overview, wait: &PowerOffView) -> Alert {
         _ => Advice::new(
             Severity::Error,
             format!(
-                "its fence devices failed: go to {head}, cut all its power, and only then confirm that it is off \
-                 (if it still runs, two heads write to the same pool and destroy it)"
+                "it failed, or the witness refused it: if {head} still serves pools, repair the networks to it. Otherwise go to {head}, \
+                 cut all its power, and only then confirm that it is off (if it still runs, two heads write to the same pool and destroy it)"
             ),
             "",
         )
