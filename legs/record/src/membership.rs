@@ -135,6 +135,14 @@ pub struct LegGroup {
     pub needed: usize,
 }
 
+impl LegGroup {
+    /// Whether the group is part of the pool by that record.
+    pub fn is_in_use(&self, record: &Record) -> bool {
+        let mut disks = self.lenders.keys();
+        disks.any(|disk| record.current.contains_key(disk))
+    }
+}
+
 /// A head's configuration of one pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -213,6 +221,24 @@ impl Config {
             let present = group.lenders.keys().filter(|disk| disks.contains(disk));
             present.count() >= group.needed
         })
+    }
+
+    /// The same for the groups that are part of the pool by `record`. A group keeps the disks that it needs: one without
+    /// a current disk has not joined the pool yet.
+    pub fn is_readable_by(&self, record: &Record, disks: &BTreeSet<DiskId>) -> bool {
+        let is_listed = |disk: &DiskId| self.lender(*disk).is_some();
+        // Otherwise the disks of a group may have other numbers here.
+        let are_listed = record.current.keys().all(is_listed);
+        self.groups.iter().all(|group| {
+            let present = group.lenders.keys().filter(|disk| disks.contains(disk));
+            present.count() >= group.needed || are_listed && !group.is_in_use(record)
+        })
+    }
+
+    /// The group of a disk.
+    pub fn group(&self, disk: DiskId) -> Option<&LegGroup> {
+        let mut groups = self.groups.iter();
+        groups.find(|group| group.lenders.contains_key(&disk))
     }
 
     /// Whether every current disk is one of this head.
@@ -413,6 +439,29 @@ mod tests {
         record.members = Some(Membership::TwoHeadsAndWitness { heads, witness });
         assert_eq!(config.by(Some(&record)).members(), [A, B, witness]);
         assert_eq!(config.by(None).members(), [A, B]);
+    }
+
+    #[test]
+    fn a_group_without_a_current_disk_has_not_joined_the_pool() {
+        let mut config = two_heads();
+        let coming = LegGroup {
+            lenders: [(DiskId(3), A), (DiskId(4), B)].into(),
+            needed: 1,
+        };
+        config.groups.push(coming);
+        let record = |disks: &[u64]| {
+            let disks = disks.iter().map(|disk| DiskId(*disk));
+            Record::new(1, Ballot::default(), disks)
+        };
+        let reads = |record: &Record, disks: &[u64]| {
+            let disks = disks.iter().map(|disk| DiskId(*disk)).collect();
+            config.is_readable_by(record, &disks)
+        };
+        assert!(reads(&record(&[1, 2]), &[1]));
+        assert!(!reads(&record(&[1, 2, 3, 4]), &[1]));
+        assert!(reads(&record(&[1, 2, 4]), &[1, 4]));
+        // The second group has other numbers in the configuration that the record was made by.
+        assert!(!reads(&record(&[1, 2, 8, 9]), &[1, 8]));
     }
 
     #[test]

@@ -54,6 +54,8 @@ pub(super) enum Rule {
     ForeignHistoryIsDivergent,
     /// A stale leg without a root that was certainly on it is copied in full.
     OlderImagesAreCopied,
+    /// All disks of a group that joins the pool become current in one record.
+    GroupsJoinWhole,
     /// A leg is current only after the pool has passed every root that is on it.
     ReturnPassesItsRoots,
     /// Only current legs are opened.

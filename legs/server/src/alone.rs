@@ -204,7 +204,7 @@ pub(crate) fn is_openable(config: &Config, record: &Record) -> bool {
     let own: BTreeSet<DiskId> = own
         .filter(|disk| config.lender(*disk) == Some(config.me))
         .collect();
-    config.is_readable(&own)
+    config.is_readable_by(record, &own)
 }
 
 #[cfg(test)]

@@ -54,6 +54,10 @@ impl World {
                 if record.members != self.committed.members {
                     cover("the members are changed");
                 }
+                let mut groups = setup.configs[0].groups.iter();
+                if groups.any(|one| one.is_in_use(&record) && !one.is_in_use(&self.committed)) {
+                    cover("a group joins");
+                }
                 self.committed = Rc::new(Record::clone(&self.committed).newer(record));
             }
             Action::Stop => self.head(head).server = None,
@@ -95,7 +99,8 @@ impl World {
             invariants::on_proposal(self, record);
         }
         // Reads of three members only prepare the claim, which reads again: they are one step.
-        let is_three = setup.kind != Kind::TwoHeads && !setup.kind.names_members();
+        let are_two = matches!(setup.kind, Kind::TwoHeads | Kind::WideTwoHeads);
+        let is_three = !are_two && !setup.kind.names_members();
         let is_read = matches!(request, Request::Read(_)) && is_three;
         let is_reached = self.is_up(member) && !self.is_cut(head, member);
         let is_own = member == head && !matches!(request, Request::Propose(_));

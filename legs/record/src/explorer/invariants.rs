@@ -83,7 +83,10 @@ pub(super) fn on_import(world: &mut World, head: u8, disks: &[u8], newest: Conte
 /// No head may be able to act on a record that still lists the leg.
 pub(super) fn on_release(world: &mut World, setup: &Setup, head: u8, disk: u8) {
     let disk = disk_id(disk);
+    let config = &setup.configs[usize::from(head)];
+    // Without this head, which reports its newest record, no other one can act on a record of its disks alone.
     let is_out = |record: &Record| !record.current.contains_key(&disk);
+    let is_idle = |record: &Record| is_out(record) || config.is_sole(record.current.keys());
     // A member that lost its memory acts on no record.
     let knows = |memory: &MemberState| memory.accepted.as_ref().map_or(memory.is_lost(), is_out);
     let members = world.config(setup, head).members();
@@ -98,7 +101,7 @@ pub(super) fn on_release(world: &mut World, setup: &Setup, head: u8, disk: u8) {
             let received = other.owner.received_record();
             // A frozen head has no valid state when it resumes.
             let runs = other.is_up && !other.is_frozen;
-            knows(&world.heads[usize::from(head)].memory) && (!runs || received.is_none_or(is_out))
+            knows(&world.heads[usize::from(head)].memory) && (!runs || received.is_none_or(is_idle))
                 || count >= 2
         }
     };
@@ -126,7 +129,9 @@ pub(super) fn on_commit(world: &mut World, setup: &Setup, record: &Record) {
     if known.ballot.epoch == record.ballot.epoch && known.ballot != record.ballot {
         world.violate("one_owner_for_each_epoch");
     }
-    if !setup.configs[0].is_readable(&record.current_disks()) {
+    let (config, current) = (&setup.configs[0], record.current_disks());
+    let is_readable = config.is_readable_by(record, &current);
+    if !is_readable || !config.is_readable_by(&world.committed, &current) {
         world.violate("current_legs_can_be_read");
     }
 }

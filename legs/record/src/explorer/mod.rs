@@ -8,5 +8,6 @@ mod invariants;
 mod mutations;
 mod runs;
 mod search;
+mod shapes;
 mod steps;
 mod world;

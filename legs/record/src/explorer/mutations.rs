@@ -14,8 +14,8 @@ const WALKS_WITH_MAX: u64 = 40;
 const WALK_STEPS_MAX: usize = 250;
 
 use Fault::{
-    Crash, Cut, DiskFails, ForeignImport, Forget, Freeze, Hurry, LenderRestart, LinkLost, Lose,
-    Members, OlderImage, ReadFails, ServerCrash,
+    Attach, Crash, Cut, DiskFails, ForeignImport, Forget, Freeze, Hurry, LenderRestart, LinkLost,
+    Lose, Members, OlderImage, ReadFails, ServerCrash,
 };
 
 /// A rule, and the searches for its violation.
@@ -44,10 +44,13 @@ const fn mutation(
     }
 }
 
-use Kind::{Joining, Leaving, Left, Third, ThirdForWitness, TwoHeads, Unlike, Witness};
+use Kind::{
+    Joining, Leaving, Left, Mixed, Raidz2, Third, ThirdForWitness, TwoHeads, Unlike, Wide,
+    WideTwoHeads, Witness,
+};
 use Start::{
-    Aged, Ahead, Alone, Apart, Degraded, Forgotten, Frozen, Grown, Held, Late, New, OnOtherHead,
-    Parting, Proposed, Relapsed, Requested, Served, Torn, Unresponsive, Usurped,
+    Aged, Ahead, Alone, Apart, Degraded, Forgotten, Frozen, Grouped, Grown, Held, Late, New,
+    OnOtherHead, Parting, Proposed, Relapsed, Requested, Served, Torn, Unresponsive, Usurped,
 };
 
 #[rustfmt::skip]
@@ -101,6 +104,17 @@ const MUTATIONS: &[Mutation] = &[
     mutation(Rule::SoleCountsProposals, TwoHeads, Proposed, &[DiskFails], (1, 1, 4)),
     mutation(Rule::NoFenceAgainstTheSole, TwoHeads, OnOtherHead, &[Cut, Crash], (2, 2, 2)),
     mutation(Rule::GrowthBeginsAtTheSole, TwoHeads, Grown, &[Crash, Cut], (2, 2, 4)),
+    mutation(Rule::GroupsJoinWhole, Mixed, Grouped, &[Attach], (3, 0, 2)),
+    mutation(Rule::OnlyCurrentLegs, Wide, Degraded, &[Crash], (2, 2, 2)),
+    mutation(Rule::OnlyCurrentLegs, Raidz2, Degraded, &[Crash], (2, 2, 2)),
+    mutation(Rule::ErrorsAreWithheld, Wide, Served, &[DiskFails], (1, 0, 2)),
+    mutation(Rule::ErrorsAreWithheld, Raidz2, Served, &[DiskFails], (1, 0, 2)),
+    mutation(Rule::LastLegsStay, Wide, Alone, &[DiskFails, Hurry], (2, 0, 2)),
+    mutation(Rule::LastLegsStay, Raidz2, Alone, &[DiskFails], (2, 0, 2)),
+    mutation(Rule::LastLegsStay, Mixed, Alone, &[DiskFails], (2, 0, 2)),
+    mutation(Rule::FailedLegsStayOut, Raidz2, Degraded, &[DiskFails], (1, 0, 2)),
+    mutation(Rule::NewestRecordOfTheQuorum, Wide, Alone, &[Crash], (1, 1, 1)),
+    mutation(Rule::UnsureAfterBoot, WideTwoHeads, Alone, &[Crash], (1, 1, 1)),
 ];
 
 /// Rules that other rules make redundant for the invariants: each only avoids an interruption of clients.

@@ -14,7 +14,7 @@ const WALK_STEPS_MAX: usize = 300;
 
 const KINDS: [Kind; 4] = [Kind::TwoHeads, Kind::Witness, Kind::ThreeHeads, Kind::Raidz];
 
-const FAULTS: [Fault; 19] = [
+pub(super) const FAULTS: [Fault; 19] = [
     Fault::Crash,
     Fault::ServerCrash,
     Fault::LenderRestart,

@@ -299,7 +299,7 @@ impl World {
             if is_in_use && is_quiet && self.may(setup, Fault::Unusable) {
                 steps.push(Step::Unusable { head, disk: *disk });
             }
-            if self.is_usable(server, leg, *disk) {
+            if self.is_usable(setup, server, leg, *disk) {
                 steps.push(Step::LegUsable { head, disk: *disk });
             }
             let is_open = leg.progress != Progress::Failed && leg.resilver == Resilver::No;
@@ -344,9 +344,11 @@ impl World {
         }
     }
 
-    /// Whether the device driver may use a failed leg again: no other leg of its group is current.
-    fn is_usable(&self, server: &Server, leg: &DriverLeg, disk: u8) -> bool {
-        let is_last = self.committed.current_disks() == [disk_id(disk)].into();
+    /// Whether the device driver may use a failed leg again: it is current, and its group is not readable without it.
+    fn is_usable(&self, setup: &Setup, server: &Server, leg: &DriverLeg, disk: u8) -> bool {
+        let mut others = self.committed.current_disks();
+        let is_current = others.remove(&disk_id(disk));
+        let is_last = is_current && !setup.configs[0].is_readable_by(&self.committed, &others);
         let lacks = leg.lacks && holds(Rule::StaleLegsStayFailed);
         server.is_open && leg.progress == Progress::Failed && is_last && !lacks
     }

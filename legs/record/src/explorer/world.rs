@@ -292,6 +292,14 @@ pub(super) enum Kind {
     ThreeHeads,
     /// Three heads, and any two of three disks are enough.
     Raidz,
+    /// Two heads with two disks of one mirror each, and a witness.
+    Wide,
+    /// The same without a witness.
+    WideTwoHeads,
+    /// Three heads with two disks each, and any four of six disks are enough.
+    Raidz2,
+    /// Three heads, with a mirror over two of them and a group over all three, of which any two disks are enough.
+    Mixed,
     /// Two heads, and a witness without any state. Records name their members.
     Joining,
     /// Two heads and a witness. Records name their members.
@@ -321,7 +329,7 @@ impl Kind {
     }
 
     fn has_witness(self) -> bool {
-        self == Self::Witness || self.names_members() && self != Self::Third
+        matches!(self, Self::Witness | Self::Wide) || self.names_members() && self != Self::Third
     }
 
     /// The members after the addition.
@@ -337,11 +345,40 @@ impl Kind {
         let heads = [member_id(0), member_id(1)];
         match self {
             Self::OneHead => Membership::OneHead(heads[0]),
-            Self::TwoHeads | Self::Joining | Self::Third => two_heads(),
-            Self::Witness | Self::Leaving | Self::Unlike | Self::Left | Self::ThirdForWitness => {
-                with_witness()
-            }
-            Self::ThreeHeads | Self::Raidz => three_heads(),
+            Self::TwoHeads | Self::WideTwoHeads | Self::Joining | Self::Third => two_heads(),
+            Self::Witness
+            | Self::Wide
+            | Self::Leaving
+            | Self::Unlike
+            | Self::Left
+            | Self::ThirdForWitness => with_witness(),
+            Self::ThreeHeads | Self::Raidz | Self::Raidz2 | Self::Mixed => three_heads(),
+        }
+    }
+
+    /// Number of heads.
+    fn heads(self) -> u8 {
+        match self {
+            Self::OneHead => 1,
+            Self::ThreeHeads
+            | Self::Raidz
+            | Self::Raidz2
+            | Self::Mixed
+            | Self::Third
+            | Self::ThirdForWitness => 3,
+            _ => 2,
+        }
+    }
+
+    /// The groups: how many disks each has, and how many of them are needed.
+    fn groups(self) -> &'static [(u8, usize)] {
+        match self {
+            Self::Raidz => &[(3, 2)],
+            Self::Raidz2 => &[(6, 4)],
+            Self::Mixed => &[(2, 1), (3, 2)],
+            Self::Third | Self::ThirdForWitness => &[(3, 1)],
+            Self::Wide | Self::WideTwoHeads => &[(4, 1)],
+            _ => &[(2, 1)],
         }
     }
 }
@@ -457,6 +494,10 @@ pub(super) enum Start {
     Late,
     /// As served, and disk 1 is not part of the pool yet.
     Narrow,
+    /// As served, and the last group is not part of the pool yet.
+    Grouped,
+    /// As grouped, and the disks of that group are on record.
+    Gathered,
     /// As served, and head 1 has a message of head 0. Then their link is cut, and the leg of head 1 failed.
     Apart,
     /// As served; then head 1 sent a request to head 0 and was restarted, and the response is in flight.
@@ -490,22 +531,18 @@ pub(super) fn member_of(id: MemberId) -> u8 {
 
 impl Setup {
     pub(super) fn new(kind: Kind, faults_max: u8, opens_max: u8, writes_max: u8) -> Self {
-        let count: u8 = match kind {
-            Kind::OneHead => 1,
-            Kind::ThreeHeads | Kind::Raidz | Kind::Third | Kind::ThirdForWitness => 3,
-            _ => 2,
-        };
+        let count = kind.heads();
         let heads: Vec<MemberId> = (0..count).map(member_id).collect();
-        let disks = match kind {
-            Kind::Raidz | Kind::Third | Kind::ThirdForWitness => 3,
-            _ => 2,
-        };
-        let group = LegGroup {
-            lenders: (0..disks)
-                .map(|at| (disk_id(at), member_id(at.min(count - 1))))
+        let mut disks = 0..;
+        let group = |(size, needed): &(u8, usize)| LegGroup {
+            lenders: disks
+                .by_ref()
+                .take(usize::from(*size))
+                .map(|at| (disk_id(at), member_id(at % count)))
                 .collect(),
-            needed: if kind == Kind::Raidz { 2 } else { 1 },
+            needed: *needed,
         };
+        let groups: Vec<LegGroup> = kind.groups().iter().map(group).collect();
         let config = |me: &MemberId| Config {
             me: *me,
             pool: POOL,
@@ -515,7 +552,7 @@ impl Setup {
                 kind if kind.has_third() => three_heads(),
                 kind => kind.membership(),
             },
-            groups: vec![group.clone()],
+            groups: groups.clone(),
         };
         Self {
             kind,
@@ -565,9 +602,13 @@ impl Setup {
     /// A new pool, all heads up, without an owner.
     pub(super) fn new_world(&self) -> World {
         let first = Ballot { epoch: 1, nonce: 0 };
-        let group = &self.configs[0].groups[0];
+        let groups = &self.configs[0].groups;
+        let all = || groups.iter().flat_map(|group| group.lenders.keys());
         let is_narrow = self.start == Start::Narrow;
-        let disks = group.lenders.keys().copied();
+        let is_grouped = matches!(self.start, Start::Grouped | Start::Gathered);
+        let last = groups.last().filter(|_| is_grouped);
+        let is_coming = |disk: &DiskId| last.is_some_and(|last| last.lenders.contains_key(disk));
+        let disks = all().copied().filter(|disk| !is_coming(disk));
         let disks = disks.filter(|disk| !is_narrow || *disk != disk_id(1));
         let has_third = self.kind.has_third();
         let disks = disks.filter(|disk| !has_third || *disk != disk_id(2));
@@ -619,9 +660,7 @@ impl Setup {
         World {
             heads,
             witness: self.kind.has_witness().then(|| Rc::new(witness)),
-            disks: group
-                .lenders
-                .keys()
+            disks: all()
                 .map(|id| match record.names(*id) {
                     true => Rc::new(disk.clone()),
                     false => Rc::new(disk.unused()),
@@ -661,7 +700,7 @@ impl World {
 
     /// The head that lends a disk.
     pub(super) fn host(&self, disk: u8) -> u8 {
-        disk.min(self.heads.len() as u8 - 1)
+        disk % self.heads.len() as u8
     }
 
     pub(super) fn is_up(&self, member: u8) -> bool {

@@ -202,7 +202,7 @@ impl Owner {
             lender.is_some_and(|head| responded.contains(&head))
         };
         let reached = newest.current.keys().filter(is_reached).copied().collect();
-        if !config.is_readable(&reached) && holds(Rule::OnlyCurrentLegs) {
+        if !config.is_readable_by(&newest, &reached) && holds(Rule::OnlyCurrentLegs) {
             return Judgement::Refuse(Refusal::Stale(Newer::of(config, &newest)));
         }
         let silent = newest.owner.filter(|owner| !responded.contains(owner));
@@ -553,7 +553,7 @@ impl Admitting {
                 .stale
                 .retain(|disk, _| !self.admitted.contains_key(disk));
         }
-        if !config.is_readable(&record.current_disks()) {
+        if !config.is_readable_by(&self.base, &record.current_disks()) {
             // The unreachable disks are newer.
             return Err(Refusal::Stale(Newer::of(config, &self.base)));
         }

@@ -603,7 +603,9 @@ impl Term {
                 LegState::Marking { seen, roots } => {
                     record.begin_return(*disk, seen, roots, self.session(leg.number));
                 }
-                LegState::Complete => record.complete_return(*disk),
+                LegState::Complete if self.may_complete(step.config, *disk) => {
+                    record.complete_return(*disk);
+                }
                 _ => {}
             }
         }
@@ -666,7 +668,7 @@ fn drop_leg(
 ) -> bool {
     let mut left = record.current_disks();
     left.remove(&disk);
-    if !step.config.is_readable(&left) && holds(Rule::LastLegsStay) {
+    if !step.config.is_readable_by(record, &left) && holds(Rule::LastLegsStay) {
         step.out.push(Action::Notify(Notice::LastLeg(disk)));
         return false;
     }

@@ -2,7 +2,9 @@
 
 use super::Step;
 use crate::Request;
-use crate::explorer::world::{Envelope, Kind, Payload, Setup, Start, WITNESS, World, digest};
+use crate::explorer::world::{
+    Envelope, Kind, Payload, Setup, Start, WITNESS, World, digest, disk_id,
+};
 use std::collections::BTreeSet;
 
 impl Step {
@@ -75,6 +77,13 @@ impl Setup {
         if self.start == Start::Ahead {
             self.die_ahead(&mut world);
         }
+        if self.start == Start::Gathered {
+            for disk in 0..world.disks.len() as u8 {
+                if !world.committed.names(disk_id(disk)) {
+                    world.then(self, Step::Attach { head: 0, disk });
+                }
+            }
+        }
         if self.start == Start::Aged {
             world.then(self, Step::Issue(0));
         }
@@ -88,6 +97,8 @@ impl Setup {
             Start::Torn,
             Start::Ahead,
             Start::Narrow,
+            Start::Grouped,
+            Start::Gathered,
             Start::Parting,
             Start::Held,
             Start::Requested,

@@ -2,6 +2,7 @@
 
 use super::{Leg, LegState, NOTHING, Stage, Step, Term};
 use crate::lender::{LenderRequest, LenderResponse, Observed};
+use crate::membership::Config;
 use crate::owner::{Action, Completeness};
 use crate::record::{DiskId, MissingData, Session};
 use crate::refusal::Notice;
@@ -123,6 +124,20 @@ impl Term {
                 newest: completeness.group,
             };
         }
+    }
+
+    /// A group joins the pool with all of its disks in one record: with some of them it could not be read.
+    pub(super) fn may_complete(&self, config: &Config, disk: DiskId) -> bool {
+        let Some(group) = config.group(disk) else {
+            return false;
+        };
+        let is_complete = |disk: &DiskId| {
+            let leg = self.legs.get(disk);
+            leg.is_some_and(|leg| leg.state == LegState::Complete)
+        };
+        group.is_in_use(self.latest())
+            || group.lenders.keys().all(is_complete)
+            || !holds(Rule::GroupsJoinWhole)
     }
 
     pub(in crate::owner) fn on_lent(
