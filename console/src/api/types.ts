@@ -1658,7 +1658,7 @@ export interface components {
             legs: components["schemas"]["Leg"][];
         };
         /** @description The redundancy of a group. */
-        LegGroupKind: "mirror" | "raidz1";
+        LegGroupKind: "mirror" | "raidz1" | "raidz2" | "raidz3";
         /** @description The state of a leg. */
         LegState: "current" | "failing" | "stale" | "copying" | "faulted" | "divergent";
         /** @description The third member of the record of legs with two heads. */
@@ -2115,7 +2115,7 @@ export interface components {
             arc?: string | null;
             /**
              * @description Disks of heads that cache reads, in addition to `groups`, as `HEAD:DISK`. No data is lost with one. Not possible
-             *     yet.
+             *     yet: only its own head reads one.
              * @default []
              */
             cache?: components["schemas"]["Leg"][];
@@ -2145,7 +2145,7 @@ export interface components {
             kerberos?: components["schemas"]["Kerberos"] | null;
             /**
              * @description Devices for its intent log, in addition to `groups`. Mirrors over heads: acknowledged writes are stored there
-             *     for seconds. Not possible yet.
+             *     for seconds.
              * @default []
              */
             log?: components["schemas"]["LegGroup"][];
@@ -2397,6 +2397,8 @@ export interface components {
             members: components["schemas"]["PoolLegMember"][];
             /** @description Members that `legs.toml` names but the record does not: they have no vote. */
             not_on_record?: string[];
+            /** @description The failures that the pool survives now. */
+            survives?: components["schemas"]["PoolSurvives"] | null;
             /**
              * @description Whether writes are paused until the failure of a leg is on record, or until the last leg
              *     returns.
@@ -2739,6 +2741,23 @@ export interface components {
             state: string;
             /** @description Devices with an ambiguous identity: the pool is not opened until one is chosen. */
             unclear?: string[];
+        };
+        /** @description The failures that a pool survives now, by its current legs and the members that respond. */
+        PoolSurvives: {
+            /**
+             * Format: uint
+             * @description Any so many disks may fail.
+             */
+            disks: number;
+            /**
+             * Format: uint
+             * @description When one of `heads` is lost, any so many disks may fail in addition.
+             */
+            disks_without_head: number;
+            /** @description Each of these heads may be lost alone, with all of its disks. */
+            heads: string[];
+            /** @description The loss of any of these heads stops the pool. */
+            not_heads: string[];
         };
         /** @description A pool that an administrator creates, once, on one head. */
         PoolToMake: {
@@ -4913,6 +4932,7 @@ export type PoolSetWitness = components['schemas']['PoolSetWitness'];
 export type PoolSpace = components['schemas']['PoolSpace'];
 export type PoolStatus = components['schemas']['PoolStatus'];
 export type PoolSummary = components['schemas']['PoolSummary'];
+export type PoolSurvives = components['schemas']['PoolSurvives'];
 export type PoolToMake = components['schemas']['PoolToMake'];
 export type PortalAdd = components['schemas']['PortalAdd'];
 export type PortalRemove = components['schemas']['PortalRemove'];

@@ -1,6 +1,6 @@
 // The legs of a pool by head: the state of each, the progress of its copy, and the members that store the record.
 
-import type { PoolLeg, PoolLegMember, PoolLegs } from "../api/types";
+import type { PoolLeg, PoolLegMember, PoolLegs, PoolSurvives } from "../api/types";
 import { Card, Progress } from "./basics";
 import { bytes, duration, fullMoment, moment, percent } from "./format";
 import { Icon } from "./icons";
@@ -16,6 +16,7 @@ export function LegsCard({ legs }: { legs: PoolLegs }) {
       <p class="muted">
         Each group of disks lies on several heads. What is acknowledged is on every leg that is current. The record is of epoch {legs.epoch}.
       </p>
+      {legs.survives && <p>{survived(legs.survives)}</p>}
       <div class="legs">
         {heads.map((head) => (
           <section class="legs-head" key={head} aria-label={`Head ${head}`}>
@@ -34,6 +35,14 @@ export function LegsCard({ legs }: { legs: PoolLegs }) {
       </div>
     </Card>
   );
+}
+
+/** The failures that the pool survives now. */
+function survived({ disks, heads, not_heads, disks_without_head }: PoolSurvives): string {
+  const some = (count: number) => (count === 0 ? "no disk" : count === 1 ? "any one disk" : `any ${count} disks`);
+  const others = not_heads.length === 0 ? "" : `, not ${not_heads.join(" or ")}`;
+  const head = heads.length === 0 ? "no head" : `${heads.join(" or ")}${others}, and then ${some(disks_without_head)}`;
+  return `It survives the failure of ${some(disks)}, or the loss of ${head}.`;
 }
 
 function role(member: PoolLegMember): string {

@@ -342,11 +342,11 @@ pub struct Pool {
     #[serde(default)]
     pub groups: Vec<LegGroup>,
     /// Devices for its intent log, in addition to `groups`. Mirrors over heads: acknowledged writes are stored there
-    /// for seconds. Not possible yet.
+    /// for seconds.
     #[serde(default)]
     pub log: Vec<LegGroup>,
     /// Disks of heads that cache reads, in addition to `groups`, as `HEAD:DISK`. No data is lost with one. Not possible
-    /// yet.
+    /// yet: only its own head reads one.
     #[serde(default)]
     pub cache: Vec<Leg>,
     /// Smallest unit of its writes, in bytes: 2 to the power of ZFS's `ashift`.
@@ -388,10 +388,15 @@ pub struct LegGroup {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LegGroupKind {
-    /// Each of two or three disks holds all data.
+    /// Each disk holds all data. Two to six disks, such as two on each head: then a disk may fail while a head is down.
     Mirror,
     /// Three disks or more, on three heads; all data is available without any one of them.
     Raidz1,
+    /// Four disks or more; all data is available without any two of them. Two on each of three heads survive the loss
+    /// of a head.
+    Raidz2,
+    /// Five disks or more; all data is available without any three of them.
+    Raidz3,
 }
 
 /// A disk of a head, as `HEAD:DISK`.
@@ -598,6 +603,8 @@ impl LegGroup {
         match self.kind {
             LegGroupKind::Mirror => 1,
             LegGroupKind::Raidz1 => self.legs.len().saturating_sub(1),
+            LegGroupKind::Raidz2 => self.legs.len().saturating_sub(2),
+            LegGroupKind::Raidz3 => self.legs.len().saturating_sub(3),
         }
     }
 }

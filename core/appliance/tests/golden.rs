@@ -13,7 +13,7 @@ use appliance::render::{
 };
 use appliance::{Appliance, parse, reference};
 
-const EXAMPLES: [&str; 9] = [
+const EXAMPLES: [&str; 10] = [
     "pair",
     "two-pools",
     "eight-pools",
@@ -23,6 +23,7 @@ const EXAMPLES: [&str; 9] = [
     "legs-two-heads",
     "legs-two-heads-witness",
     "legs-three-heads",
+    "legs-eight-pools",
 ];
 
 fn root() -> PathBuf {

@@ -4,7 +4,7 @@
 use appliance::plan::{Actual, HeadActual};
 use appliance::{Facts, Layout, check, desired_state, parse, plan};
 
-const EXAMPLES: [&str; 9] = [
+const EXAMPLES: [&str; 10] = [
     include_str!("../../../examples/two-pools.toml"),
     include_str!("../../../examples/eight-pools.toml"),
     include_str!("../../../examples/witness.toml"),
@@ -14,6 +14,7 @@ const EXAMPLES: [&str; 9] = [
     include_str!("../../../examples/legs-two-heads.toml"),
     include_str!("../../../examples/legs-two-heads-witness.toml"),
     include_str!("../../../examples/legs-three-heads.toml"),
+    include_str!("../../../examples/legs-eight-pools.toml"),
 ];
 
 /// Values that break arithmetic, lists and names.

@@ -73,6 +73,23 @@ pub struct LegsView {
     /// Members that `legs.toml` names but the record does not: they have no vote.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_on_record: Vec<String>,
+    /// The failures that the pool survives now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub survives: Option<Survives>,
+}
+
+/// The failures that a pool survives now, by its current legs and the members that respond.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PoolSurvives")]
+pub struct Survives {
+    /// Any so many disks may fail.
+    pub disks: usize,
+    /// Each of these heads may be lost alone, with all of its disks.
+    pub heads: Vec<String>,
+    /// The loss of any of these heads stops the pool.
+    pub not_heads: Vec<String>,
+    /// When one of `heads` is lost, any so many disks may fail in addition.
+    pub disks_without_head: usize,
 }
 
 impl LegsView {

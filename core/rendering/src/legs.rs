@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use control::calendar::utc;
-use control::legs::{LegMemberView, LegState, LegView, LegsView};
+use control::legs::{LegMemberView, LegState, LegView, LegsView, Survives};
 use control::words::bytes;
 
 use crate::table::Table;
@@ -30,6 +30,9 @@ pub fn legs(view: &LegsView) -> String {
         view.epoch,
         named(true)
     );
+    if let Some(survives) = &view.survives {
+        let _ = writeln!(text, "survives: {}", failures(survives));
+    }
     let mut table = Table::new(&["LEG", "STATE", "SINCE", ">COPIED", ">LEFT", "TIME LEFT"]);
     for leg in &view.legs {
         let amount = |of: Option<u64>| of.map(bytes).unwrap_or_default();
@@ -44,6 +47,25 @@ pub fn legs(view: &LegsView) -> String {
     }
     let _ = write!(text, "\n{}", table.render());
     text
+}
+
+/// Returns the failures that a pool survives, in words.
+fn failures(survives: &Survives) -> String {
+    let disks = |count: usize| match count {
+        0 => "no disk".to_owned(),
+        1 => "any one disk".to_owned(),
+        count => format!("any {count} disks"),
+    };
+    let heads = match (&*survives.heads, &*survives.not_heads) {
+        ([], _) => "no head".to_owned(),
+        (heads, []) => format!("any one head ({})", heads.join(", ")),
+        (heads, others) => format!("{}, not {}", heads.join(" or "), others.join(" or ")),
+    };
+    let beyond = match survives.heads.is_empty() {
+        true => String::new(),
+        false => format!(", and then {}", disks(survives.disks_without_head)),
+    };
+    format!("{}; {heads}{beyond}", disks(survives.disks))
 }
 
 /// Returns a member's name. While the removal of a witness is pending, it still has a vote.
@@ -95,6 +117,37 @@ mod tests {
         let told = |words: &str| Some(format!("record:   epoch 0, remembered by {words}"));
         assert_eq!(line(true), told("a, w (leaving)"));
         assert_eq!(line(false), told("a; silent: w (leaving)"));
+    }
+
+    #[test]
+    fn the_failures_that_a_pool_survives_are_a_line() {
+        let line = |disks, heads: &[&str], not_heads: &[&str], disks_without_head| {
+            let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+            let survives = Survives {
+                disks,
+                heads: names(heads),
+                not_heads: names(not_heads),
+                disks_without_head,
+            };
+            let view = LegsView {
+                survives: Some(survives),
+                ..LegsView::default()
+            };
+            legs(&view).lines().nth(1).map(str::to_owned)
+        };
+        for (shown, words) in [
+            (
+                line(3, &["a", "b"], &[], 1),
+                "any 3 disks; any one head (a, b), and then any one disk",
+            ),
+            (
+                line(1, &["b"], &["a"], 0),
+                "any one disk; b, not a, and then no disk",
+            ),
+            (line(0, &[], &["a", "b"], 0), "no disk; no head"),
+        ] {
+            assert_eq!(shown, Some(format!("survives: {words}")));
+        }
     }
 
     #[test]

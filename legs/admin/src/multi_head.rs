@@ -19,7 +19,7 @@ use leg_door::{Claim, Directories, LegRequest, LegStatus};
 use leg_record::{DiskId, MemberId, MemberState};
 use leg_zfs::multi_head::{LONG_CONNECT_WAIT, MultiHead, MultiHeadSide};
 use legs::{Bootstrap, Inbox, Legs, Members, Network, Options, Proof, Reporter, Viewer};
-use legs_config::{Kind, LegsFile};
+use legs_config::{Kind, LegsFile, Redundancy, Role};
 use members::Peer;
 use units::PoolName;
 
@@ -421,12 +421,15 @@ impl LegsOfPool {
     pub fn groups(&self) -> Vec<DeviceGroup> {
         let groups = self.file.pools[&self.pool].groups.iter();
         let group = |group: &legs_config::Group| DeviceGroup {
-            kind: match (group.needed, group.legs.len()) {
-                (1, 1) => GroupKind::Stripe,
-                (1, _) => GroupKind::Mirror,
-                _ => GroupKind::Raidz { parity: 1 },
+            kind: match group.redundancy() {
+                Some(Redundancy::None) | None => GroupKind::Stripe,
+                Some(Redundancy::Mirror) => GroupKind::Mirror,
+                Some(Redundancy::Parity(parity)) => GroupKind::Raidz { parity },
             },
-            role: GroupRole::Data,
+            role: match group.role {
+                Role::Data => GroupRole::Data,
+                Role::Log => GroupRole::Log,
+            },
             devices: group
                 .legs
                 .iter()

@@ -169,7 +169,7 @@ pub fn joining(
     match group.is_some_and(|group| group.needed == 1) {
         true => Ok(disk),
         false => Err(Failure::usage(format!(
-            "{known} is a leg of a raidz1, which cannot be extended"
+            "{known} is a leg of a raidz, which cannot be extended"
         ))),
     }
 }

@@ -2,10 +2,10 @@
 
 use std::time::SystemTime;
 
-use control::legs::{LegMemberView, LegState, LegView, LegsView};
+use control::legs::{LegMemberView, LegState, LegView, LegsView, Survives};
 use leg_record::{DiskId, MemberId, Membership};
 use legs::PublishedState;
-use legs_config::{LegsFile, Pool};
+use legs_config::{Group, LegsFile, Pool};
 
 /// The legs of `pool`. `device` returns the engine's name of a leg.
 pub fn view(
@@ -52,7 +52,61 @@ pub fn view(
         legs: legs.map(leg).collect(),
         members,
         not_on_record: not_on_record(file, shown),
+        survives: survives(file, pool, shown),
     }
+}
+
+/// Members that must respond if there are three.
+const QUORUM: usize = 2;
+
+/// The failures that the pool survives with its current legs, and with the members that respond. Of two heads without
+/// a third member, one continues by the fence of the other.
+fn survives(file: &LegsFile, pool: &Pool, shown: &PublishedState) -> Option<Survives> {
+    let record = shown.record.as_ref()?;
+    let is_part = |group: &&Group| group.legs.iter().any(|leg| record.names(DiskId(leg.disk)));
+    let groups: Vec<&Group> = pool.groups.iter().filter(is_part).collect();
+    // The least number of current legs beyond the needed ones in a group, without those of a head.
+    let spare = |head: Option<&str>| {
+        let of_group = |group: &&Group| {
+            let legs = group.legs.iter().filter(|leg| Some(&*leg.head) != head);
+            let current = legs.filter(|leg| record.current.contains_key(&DiskId(leg.disk)));
+            current.count().checked_sub(group.needed)
+        };
+        let groups: Option<Vec<usize>> = groups.iter().map(of_group).collect();
+        groups.and_then(|spare| spare.into_iter().min())
+    };
+    let current_members = current_members(file, shown);
+    let members = current_members.members();
+    let is_quorum_without = |head: MemberId| {
+        let mut left = members.iter().filter(|one| **one != head).copied();
+        match members.len() {
+            0 | 1 => false,
+            2 => true,
+            _ => {
+                left.by_ref()
+                    .filter(|one| !shown.unresponsive.contains_key(one))
+                    .count()
+                    >= QUORUM
+            }
+        }
+    };
+    let mut found = Survives {
+        disks: spare(None).unwrap_or_default(),
+        ..Survives::default()
+    };
+    let mut least = None;
+    for head in current_members.heads() {
+        let name = file.name(*head);
+        match spare(Some(&name)).filter(|_| is_quorum_without(*head)) {
+            Some(left) => {
+                least = Some(least.map_or(left, |least: usize| least.min(left)));
+                found.heads.push(name);
+            }
+            None => found.not_heads.push(name),
+        }
+    }
+    found.disks_without_head = least.unwrap_or_default();
+    Some(found)
 }
 
 /// The members by the record, or by the configuration if the record names none.
@@ -111,32 +165,99 @@ mod tests {
 
     use leg_record::{Ballot, Record};
     use legs::{Stage, Unresponsive};
+    use legs_config::Role;
 
     use super::*;
     use crate::multi_head::tests::two_heads;
 
+    /// Legs of two heads as letters, numbered from 1, and the failures that are survived while those disks are missing.
+    fn survived(heads: &str, needed: usize, missing: &[u64], silent: &[u64]) -> String {
+        let mut file = two_heads();
+        let leg = |(index, head): (usize, char)| legs_config::Leg {
+            disk: index as u64 + 1,
+            head: head.to_string(),
+            path: format!("/dev/{index}").into(),
+        };
+        let legs: Vec<_> = heads.chars().enumerate().map(leg).collect();
+        let mut record = Record::new(
+            123,
+            Ballot::default(),
+            legs.iter().map(|leg| DiskId(leg.disk)),
+        );
+        let missing_data = leg_record::MissingData {
+            since: 30,
+            newest: 30,
+        };
+        for disk in missing {
+            record.drop_disk(DiskId(*disk), missing_data);
+        }
+        let (heads, witness) = ([MemberId(1), MemberId(2)], MemberId(3));
+        record.members = Some(Membership::TwoHeadsAndWitness { heads, witness });
+        let pool = file.pools.values_mut().next().expect("a pool");
+        // A group that is in the file, and not in the pool yet, does not count.
+        let joining_member = Group {
+            needed: 1,
+            role: Role::Data,
+            legs: vec![leg((90, 'a')), leg((91, 'b'))],
+        };
+        let group = Group {
+            needed,
+            role: Role::Data,
+            legs,
+        };
+        pool.groups = vec![group, joining_member];
+        let pool = pool.clone();
+        let gone = || Unresponsive::Lost("connection refused".to_owned());
+        let shown = PublishedState {
+            unresponsive: silent.iter().map(|one| (MemberId(*one), gone())).collect(),
+            ..shown_of(record)
+        };
+        let found = survives(&file, &pool, &shown).expect("a record");
+        format!(
+            "{} {:?} {:?} {}",
+            found.disks, found.heads, found.not_heads, found.disks_without_head
+        )
+    }
+
     #[test]
-    fn view_has_state_of_each_leg_and_member() {
-        let file = two_heads();
-        let pool = file.pools.values().next().expect("a pool");
-        let mut shown = PublishedState {
+    fn the_failures_that_are_survived_follow_the_current_legs_and_the_members() {
+        let all = r#"["a", "b"] []"#;
+        assert_eq!(survived("ab", 1, &[], &[]), format!("1 {all} 0"));
+        assert_eq!(survived("aabb", 1, &[], &[]), format!("3 {all} 1"));
+        assert_eq!(survived("aabb", 2, &[], &[]), format!("2 {all} 0"));
+        // Head b is down.
+        assert_eq!(survived("aabb", 1, &[3, 4], &[2]), r#"1 ["b"] ["a"] 1"#);
+        assert_eq!(survived("aabb", 1, &[1], &[]), format!("2 {all} 0"));
+        // The witness is down: a head alone has no quorum.
+        assert_eq!(survived("aabb", 1, &[], &[3]), r#"3 [] ["a", "b"] 0"#);
+    }
+
+    fn shown_of(record: Record) -> PublishedState {
+        PublishedState {
             stage: Stage::Open,
-            record: Some(Record::new(
-                123,
-                Ballot { epoch: 4, nonce: 1 },
-                [DiskId(11), DiskId(22)],
-            )),
+            record: Some(record),
             awaited: BTreeSet::new(),
             copying: BTreeSet::new(),
             held: BTreeMap::new(),
             troubles: BTreeMap::new(),
             last: None,
+            unresponsive: BTreeMap::new(),
+            differing: BTreeSet::new(),
+            changes_taken_back: 0,
+        }
+    }
+
+    #[test]
+    fn view_has_state_of_each_leg_and_member() {
+        let file = two_heads();
+        let pool = file.pools.values().next().expect("a pool");
+        let record = Record::new(123, Ballot { epoch: 4, nonce: 1 }, [DiskId(11), DiskId(22)]);
+        let mut shown = PublishedState {
             unresponsive: BTreeMap::from([(
                 MemberId(2),
                 Unresponsive::Lost("connection refused".to_owned()),
             )]),
-            differing: BTreeSet::new(),
-            changes_taken_back: 0,
+            ..shown_of(record)
         };
         let look =
             |shown: &PublishedState| view(&file, pool, shown, |disk| format!("/run/{}", disk.0));

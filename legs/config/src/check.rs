@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use leg_record::RECORD_BYTES_MAX;
 
-use crate::{Group, Kind, LegsFile, Member, Pool};
+use crate::{Group, Kind, LegsFile, Member, Pool, Redundancy, Role};
 
 /// Disks of one pool, limited by the size of a record.
 const DISKS_MAX: usize = 1024;
@@ -133,28 +133,36 @@ fn groups(name: &str, pool: &Pool, wrong: &mut Vec<String>) {
     }
 }
 
-/// Checks that a group is a mirror, or a raidz1, with legs on different heads: the loss of one head costs one leg.
+/// Checks that a group is a mirror or has parity, and that the loss of any one head leaves as many legs as are needed.
 fn shape(group: &Group) -> Option<String> {
     let count = group.legs.len();
-    let heads: BTreeSet<&String> = group.legs.iter().map(|leg| &leg.head).collect();
-    // A second leg may be attached to a single one later.
-    let is_mirror = count >= 1 && group.needed == 1;
-    let is_raidz = count >= 3 && group.needed == count - 1;
-    if !is_mirror && !is_raidz {
+    let Some(redundancy) = group.redundancy() else {
         return Some(format!(
-            "a group of {count} disks that needs {}: required is a mirror (needed = 1, of one leg until a second one is attached) or a raidz1 (all but \
-             one of three or more)",
+            "a group of {count} disks that needs {}: required is a mirror (needed = 1, of one leg until a second one is attached), or parity: all \
+             but one to three disks, and two at least, are needed (raidz1 to raidz3)",
             group.needed
         ));
+    };
+    if group.role == Role::Log && matches!(redundancy, Redundancy::Parity(_)) {
+        return Some("a log is a mirror (needed = 1): ZFS stores it on mirrors only".to_owned());
     }
-    (heads.len() != count).then(|| {
-        "two legs of one group are on the same head, so its loss would cost both: use one leg for each head".to_owned()
+    if redundancy == Redundancy::None {
+        return None;
+    }
+    let (head, left) = group.least_left()?;
+    (left < group.needed).then(|| {
+        format!(
+            "{} of {count} legs of one group are on the same head, {head}: its loss would leave {left}, and {} are needed. Use more heads, or more \
+             parity",
+            count - left,
+            group.needed
+        )
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::{ConfigError, parse};
+    use crate::{ConfigError, Group, Leg, Redundancy, Role, parse};
     use leg_record::{DiskId, MemberId, Membership};
 
     fn digits(two: &str) -> String {
@@ -258,6 +266,11 @@ legs = [
             ("head = \"b\"", "head = \"d\"", "no member d"),
             ("head = \"b\"", "head = \"a\"", "same head"),
             ("needed = 1", "needed = 2", "a mirror"),
+            (
+                "needed = 1",
+                "needed = 1\nrole = \"cache\"",
+                "unknown variant `cache`",
+            ),
             ("\"/dev/disk/by-id/y\"", "\"y\"", "absolute path"),
             ("kind = \"witness\"", "kind = \"head\"", "`lends`"),
             ("guid = 123", "gid = 123", "unknown field `gid`"),
@@ -265,6 +278,59 @@ legs = [
         ] {
             let said = wrong(before, after);
             assert!(said.contains(part), "{part}: {said}");
+        }
+    }
+
+    /// Legs as heads' letters, and how many are needed.
+    fn of_shape(heads: &str, needed: usize) -> Result<Redundancy, String> {
+        let leg = |(index, head): (usize, char)| Leg {
+            disk: index as u64 + 1,
+            head: head.to_string(),
+            path: format!("/dev/{index}").into(),
+        };
+        let legs = heads.chars().enumerate().map(leg).collect();
+        let group = Group {
+            needed,
+            role: Role::Data,
+            legs,
+        };
+        match super::shape(&group) {
+            None => Ok(group.redundancy().expect("it has one")),
+            Some(why) => Err(why),
+        }
+    }
+
+    #[test]
+    fn any_shape_that_survives_the_loss_of_a_head_is_accepted() {
+        let parity = |parity| Ok(Redundancy::Parity(parity));
+        for (heads, needed, expected) in [
+            ("a", 1, Ok(Redundancy::None)),
+            ("ab", 1, Ok(Redundancy::Mirror)),
+            ("aab", 1, Ok(Redundancy::Mirror)),
+            ("aabb", 1, Ok(Redundancy::Mirror)),
+            ("abc", 1, Ok(Redundancy::Mirror)),
+            ("abc", 2, parity(1)),
+            ("aabbcc", 4, parity(2)),
+            ("aabb", 2, parity(2)),
+            ("aaabbbccc", 6, parity(3)),
+        ] {
+            assert_eq!(of_shape(heads, needed), expected, "{heads} {needed}");
+        }
+        for (heads, needed, part) in [
+            (
+                "aa",
+                1,
+                "same head, a: its loss would leave 0, and 1 are needed",
+            ),
+            ("aabbc", 4, "its loss would leave 3, and 4 are needed"),
+            ("aaabbc", 4, "3 of 6 legs"),
+            ("aabb", 3, "its loss would leave 2, and 3 are needed"),
+            ("aabbccd", 3, "a group of 7 disks that needs 3"),
+            ("ab", 2, "a group of 2 disks that needs 2"),
+            ("ab", 0, "needs 0"),
+        ] {
+            let why = of_shape(heads, needed).expect_err(heads);
+            assert!(why.contains(part), "{heads} {needed}: {why}");
         }
     }
 

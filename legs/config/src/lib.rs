@@ -79,10 +79,66 @@ pub struct Pool {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
-    /// How many of them are needed to read all data: 1 of a mirror, all but one of a raidz1.
+    /// How many of them are needed to read all data: 1 of a mirror, all but the parity of a raidz.
     pub needed: usize,
+    /// Its purpose.
+    #[serde(default, skip_serializing_if = "Role::is_data")]
+    pub role: Role,
     /// The disks.
     pub legs: Vec<Leg>,
+}
+
+/// The purpose of a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// It stores data.
+    #[default]
+    Data,
+    /// It stores the intent log.
+    Log,
+}
+
+impl Role {
+    fn is_data(&self) -> bool {
+        *self == Self::Data
+    }
+}
+
+/// The redundancy of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Redundancy {
+    /// One disk.
+    None,
+    /// Each disk has all data.
+    Mirror,
+    /// As a raidz: so many disks may be missing.
+    Parity(u8),
+}
+
+/// Most disks of a raidz that may be missing.
+const PARITY_MAX: usize = 3;
+
+impl Group {
+    /// Its redundancy. `None`: no group of these disks needs so many.
+    pub fn redundancy(&self) -> Option<Redundancy> {
+        let parity = self.legs.len().checked_sub(self.needed)?;
+        match (self.needed, parity) {
+            (1, 0) => Some(Redundancy::None),
+            (1, _) => Some(Redundancy::Mirror),
+            (2.., 1..=PARITY_MAX) => Some(Redundancy::Parity(parity as u8)),
+            _ => None,
+        }
+    }
+
+    /// The head with the most legs, and the number of legs that its loss leaves. `None` for a group without legs.
+    pub fn least_left(&self) -> Option<(&str, usize)> {
+        let left = |head: &str| self.legs.iter().filter(|leg| leg.head != head).count();
+        let heads = self.legs.iter().map(|leg| leg.head.as_str());
+        heads
+            .map(|head| (head, left(head)))
+            .min_by_key(|(_, left)| *left)
+    }
 }
 
 /// A disk.
@@ -267,7 +323,10 @@ impl LegsFile {
             text.push('\n');
         };
         for group in &pool.groups {
-            add(format!("group {}", group.needed));
+            match group.role {
+                Role::Data => add(format!("group {}", group.needed)),
+                Role::Log => add(format!("log {}", group.needed)),
+            }
             let mut legs: Vec<_> = group.legs.iter().collect();
             legs.sort_by_key(|leg| leg.disk);
             for leg in legs {
@@ -296,6 +355,19 @@ impl LegsFile {
             legs.all(|leg| after.legs.contains(leg))
         });
         is_kept && known.without(pool, head) == self.without(pool, head)
+    }
+
+    /// Whether this differs from `known` only by additional groups of a pool.
+    pub fn adds_groups_to(&self, known: &Self, pool: &PoolName) -> bool {
+        let groups = |file: &Self| file.pools.get(pool).map(|pool| pool.groups.clone());
+        let (Some(before), Some(after)) = (groups(known), groups(self)) else {
+            return false;
+        };
+        let mut file = self.clone();
+        if let Some(pool) = file.pools.get_mut(pool) {
+            pool.groups.truncate(before.len());
+        }
+        before.len() < after.len() && file == *known
     }
 
     /// The part for a pool that is independent of that head.

@@ -150,7 +150,7 @@ codes! {
     LegWitnessMissing "leg-witness-missing" Warning
         "Two heads alone cannot detect whether a silent peer is still running: a head that starts alone after a power cut refuses its pools until an administrator decides, and a link that fails stops writes until a fence has succeeded."
     LegExtras "leg-extras" Error
-        "A pool of legs is made of groups for data; a log or cache of its own would not be there."
+        "A cache disk of one head is not there when another head serves the pool."
     LegGroupShape "leg-group-shape" Error
         "Other numbers of disks are no such device, or take a network round for each further copy."
     LegsOnOneHead "legs-on-one-head" Error

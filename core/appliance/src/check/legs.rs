@@ -14,10 +14,10 @@ use crate::key::Key;
 
 /// Hex digits of a fingerprint (SHA-256).
 const FINGERPRINT_DIGITS: usize = 64;
-/// Copies of a mirror.
-const MIRROR_LEGS: std::ops::RangeInclusive<usize> = 2..=3;
-/// Fewest disks with parity that can lose one of three heads.
-const RAIDZ1_LEGS_MIN: usize = 3;
+/// Copies of a mirror: up to two on each of three heads.
+const MIRROR_LEGS: std::ops::RangeInclusive<usize> = 2..=6;
+/// Fewest disks of a group with parity that hold data: one alone would be a mirror.
+const DATA_LEGS_MIN: usize = 2;
 /// Disks of equal labels differ by less, in bytes: ZFS uses multiples of it.
 const SIZE_STEP_BYTES: u64 = 256 << 10;
 /// The command that creates the key of a head.
@@ -136,12 +136,12 @@ fn check_pool(checker: &mut Checker<'_>, name: &PoolName, pool: &Pool) {
             "list either disks, or groups with log and cache",
         );
     }
-    if has_more {
+    if !pool.cache.is_empty() && pool.has_legs() {
         checker.find(
             Code::LegExtras,
-            &pool_key(name).field("groups"),
-            format!("{name} has a log or a cache of its own, and no pool of legs can be made with one yet"),
-            "leave log and cache out: the log then lies on the groups",
+            &pool_key(name).field("cache"),
+            format!("{name} has a cache, and only the head that a cache disk is in can read it: another head would serve the pool without it"),
+            "leave cache out; on the head that serves the pool, `bulkhead pool add POOL cache DEVICE` adds a cache until the pool moves",
         );
     }
     for (field, index, group) in pool.all_groups() {
@@ -154,22 +154,30 @@ fn check_pool(checker: &mut Checker<'_>, name: &PoolName, pool: &Pool) {
 
 fn check_shape(checker: &mut Checker<'_>, key: &Key, group: &LegGroup, is_log: bool) {
     let count = group.legs.len();
+    let kind = kind_word(group.kind);
     let (fits, mend) = match group.kind {
         LegGroupKind::Mirror => (
             MIRROR_LEGS.contains(&count),
-            "list two or three disks, on as many heads",
+            "list two to six disks, on two heads at least".to_owned(),
         ),
-        LegGroupKind::Raidz1 if is_log => (
+        _ if is_log => (
             false,
-            "write kind = \"mirror\": ZFS stores its log on mirrors only",
+            "write kind = \"mirror\": ZFS stores its log on mirrors only".to_owned(),
         ),
-        LegGroupKind::Raidz1 => (
-            count >= RAIDZ1_LEGS_MIN,
-            "list three disks on three heads; with two heads write kind = \"mirror\"",
+        LegGroupKind::Raidz1 | LegGroupKind::Raidz2 | LegGroupKind::Raidz3 => (
+            group.needed() >= DATA_LEGS_MIN,
+            match group.kind {
+                LegGroupKind::Raidz1 => {
+                    "list three disks on three heads; with two heads write kind = \"mirror\""
+                        .to_owned()
+                }
+                _ => format!(
+                    "list more disks, such as two on each of three heads, or take less parity than {kind}"
+                ),
+            },
         ),
     };
     if !fits {
-        let kind = kind_word(group.kind);
         checker.find(
             Code::LegGroupShape,
             key,
@@ -183,6 +191,8 @@ const fn kind_word(kind: LegGroupKind) -> &'static str {
     match kind {
         LegGroupKind::Mirror => "mirror",
         LegGroupKind::Raidz1 => "raidz1",
+        LegGroupKind::Raidz2 => "raidz2",
+        LegGroupKind::Raidz3 => "raidz3",
     }
 }
 
@@ -190,19 +200,22 @@ fn heads_in(group: &LegGroup) -> BTreeSet<&HeadName> {
     group.legs.iter().map(|leg| &leg.head).collect()
 }
 
-/// Checks that the loss of any head costs the group one disk at most.
+/// Checks that the disks of the remaining heads hold all data after the loss of any one head.
 fn check_spread(checker: &mut Checker<'_>, key: &Key, group: &LegGroup) {
+    let (all, needed) = (group.legs.len(), group.needed());
     for head in heads_in(group) {
         let count = group.legs.iter().filter(|leg| leg.head == *head).count();
-        if count > 1 {
+        let left = all - count;
+        if all > 1 && left < needed {
+            let kind = kind_word(group.kind);
             checker.find(
                 Code::LegsOnOneHead,
                 &key.field("legs"),
                 format!(
-                    "{count} disks of this {} are on {head}",
-                    kind_word(group.kind)
+                    "{count} of {all} disks of this {kind} are on {head}: without that head {left} are left, and {needed} are needed"
                 ),
-                "take each disk of a group from another head; two heads can have mirrors only",
+                "spread the disks over the heads so that any one head can be lost, or write a kind with more parity; two heads have mirrors, \
+                 or raidz2 of two disks on each",
             );
         }
     }

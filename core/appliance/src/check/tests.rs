@@ -24,6 +24,7 @@ const VIRTUAL: &str = include_str!("../../../../examples/virtual.toml");
 const IPV6: &str = include_str!("../../../../examples/ipv6.toml");
 const LEGS: &str = include_str!("../../../../examples/legs-two-heads-witness.toml");
 const THREE_HEADS: &str = include_str!("../../../../examples/legs-three-heads.toml");
+const LEGS_EIGHT_POOLS: &str = include_str!("../../../../examples/legs-eight-pools.toml");
 const SINGLE: &str = include_str!("../../../../examples/single.toml");
 
 /// Facts that match the file.
@@ -104,7 +105,10 @@ fn assert_only(findings: &[Finding], code: Code) {
 #[test]
 fn shipped_examples_pass_the_check() {
     let shared = [PAIR, TWO_POOLS, EIGHT_POOLS, WITNESS, VIRTUAL, IPV6, SINGLE];
-    for text in shared.into_iter().chain([LEGS, THREE_HEADS]) {
+    for text in shared
+        .into_iter()
+        .chain([LEGS, THREE_HEADS, LEGS_EIGHT_POOLS])
+    {
         let findings = findings_of(text, |_| {});
         assert!(findings.is_empty(), "{findings:#?}");
     }
@@ -761,11 +765,11 @@ fn each_own_disk_error_yields_its_finding() {
             with_first("{ kind = \"raidz1\", legs = [\"left:bay1\", \"right:bay1\"] }"),
         ),
         (
-            Code::LegExtras,
+            Code::LegGroupShape,
             replaced(
                 LEGS,
                 "groups = [",
-                "log = [{ kind = \"mirror\", legs = [\"left:bay3\", \"right:bay3\"] }]\ngroups = [",
+                "log = [{ kind = \"raidz2\", legs = [\"left:bay3\", \"right:bay3\"] }]\ngroups = [",
             ),
         ),
         (
@@ -774,10 +778,7 @@ fn each_own_disk_error_yields_its_finding() {
         ),
         (
             Code::LegsOnOneHead,
-            with_first(
-                "{ kind = \"mirror\", legs = [\"left:bay1\", \"right:bay1\", \"left:bay5\"] }",
-            )
-            .replace(
+            with_first("{ kind = \"mirror\", legs = [\"left:bay1\", \"left:bay5\"] }").replace(
                 "[heads.left.links]",
                 "bay5 = { number = 15, path = \"/dev/disk/by-id/nvme-5\" }\n\n[heads.left.links]",
             ),

@@ -405,6 +405,12 @@ fn regrouped(
         };
         groups.iter().map(legs_of).collect::<BTreeSet<_>>()
     };
+    // A group without a disk on record joins the pool later, so the files may differ in it.
+    let joined = |groups: &[Group]| -> Vec<Group> {
+        let is_named = |group: &&Group| group.legs.iter().any(|leg| named.contains(&leg.disk));
+        groups.iter().filter(is_named).cloned().collect()
+    };
+    let (old, new) = (joined(&old), joined(&new));
     let is_same = old.len() == new.len() && shape(before, &old) == shape(wanted, &new);
     (!is_same).then(|| Obstacle {
         what: format!("the file groups the disks of pool {pool} otherwise than its record"),

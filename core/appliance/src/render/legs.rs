@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-use legs_config::{Kind, LegsFile, Member};
+use legs_config::{Kind, LegsFile, Member, Role};
 use units::{HeadName, NetworkName};
 
 use crate::file::{Appliance, Leg, LegGroup, Legs, Pool};
@@ -42,14 +42,18 @@ fn pool(appliance: &Appliance, pool: &Pool) -> Option<legs_config::Pool> {
             path: disk.path.clone(),
         })
     };
-    let group = |group: &LegGroup| legs_config::Group {
+    let group = |(field, _, group): (&str, usize, &LegGroup)| legs_config::Group {
         needed: group.needed(),
+        role: match field {
+            "log" => Role::Log,
+            _ => Role::Data,
+        },
         legs: group.legs.iter().filter_map(leg).collect(),
     };
     let guid = pool.number.filter(|_| pool.has_legs())?;
     Some(legs_config::Pool {
         guid: guid.into(),
-        groups: pool.groups.iter().map(group).collect(),
+        groups: pool.all_groups().map(group).collect(),
     })
 }
 
@@ -169,6 +173,33 @@ mod tests {
             .expect("a pool");
         let needed: Vec<usize> = config.groups.iter().map(|group| group.needed).collect();
         assert_eq!(needed, [2, 2]);
+    }
+
+    #[test]
+    fn a_log_and_double_parity_are_groups_of_their_own() {
+        let group = "{ kind = \"mirror\", legs = [\"left:bay2\", \"right:bay2\"] },";
+        let log = "groups = [";
+        let text = TWO_HEADS.replacen(group, "", 1).replacen(
+            log,
+            "log = [{ kind = \"mirror\", legs = [\"left:bay2\", \"right:bay2\"] }]\ngroups = [",
+            1,
+        );
+        let file = rendered(&text, "left");
+        let tank = &file.pools[&"tank".parse().expect("a name")];
+        let roles: Vec<Role> = tank.groups.iter().map(|group| group.role).collect();
+        assert_eq!(roles, [Role::Data, Role::Log]);
+        let before = rendered(TWO_HEADS, "left");
+        assert_ne!(file.digest(tank.guid), before.digest(tank.guid));
+        let six = THREE_HEADS.replacen(
+            "{ kind = \"raidz1\", legs = [\"left:bay3\", \"middle:bay1\", \"right:bay3\"] },",
+            "{ kind = \"raidz2\", legs = [\"left:bay3\", \"left:bay4\", \"middle:bay1\", \"middle:bay2\", \"right:bay3\", \"right:bay4\"] },",
+            1,
+        );
+        let other =
+            "{ kind = \"raidz1\", legs = [\"left:bay4\", \"middle:bay2\", \"right:bay4\"] },";
+        let file = rendered(&six.replacen(other, "", 1), "left");
+        let vault = &file.pools[&"vault".parse().expect("a name")];
+        assert_eq!(vault.groups[0].needed, 4);
     }
 
     #[test]

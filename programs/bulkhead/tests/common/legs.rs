@@ -1,5 +1,7 @@
 //! Two heads with a disk each, and a witness or none, as local processes: no disk is shared.
 
+mod shapes;
+
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};

@@ -10,6 +10,7 @@ mod pair_of_legs;
 mod recorded_legs;
 mod replaced_legs;
 mod returns_of_legs;
+mod shapes_of_legs;
 mod stale_leg;
 mod third_head_of_legs;
 mod witness_of_legs;

@@ -58,3 +58,52 @@ fn witness_unreachable_from_a_head_is_reported() {
     assert_only(&found, Code::LegWitnessUnreached);
     assert!(found[0].what.contains("right") && found[0].what.contains("10.77.9.31:7071"));
 }
+
+/// Two disks more on each head, and the first group of these disks.
+fn with_four(group: &str) -> String {
+    let mut text = LEGS.to_owned();
+    for (name, number) in [("left", 1), ("right", 2)] {
+        let links = format!("[heads.{name}.links]");
+        let disk = |bay: u32| {
+            let number = number * 100 + bay;
+            format!(
+                "bay{bay} = {{ number = {number}, path = \"/dev/disk/by-id/nvme-{number}\" }}\n"
+            )
+        };
+        text = replaced(&text, &links, &format!("{}{}\n{links}", disk(8), disk(9)));
+    }
+    let first = "{ kind = \"mirror\", legs = [\"left:bay1\", \"right:bay1\"] }";
+    replaced(&text, first, group)
+}
+
+#[test]
+fn two_disks_on_each_head_are_a_mirror_or_double_parity() {
+    for kind in ["mirror", "raidz2"] {
+        let legs = "\"left:bay8\", \"left:bay9\", \"right:bay8\", \"right:bay9\"";
+        let text = with_four(&format!("{{ kind = \"{kind}\", legs = [{legs}] }}"));
+        let found = findings_of(&text, |_| {});
+        assert!(found.is_empty(), "{kind}: {found:?}");
+    }
+}
+
+/// Three disks of four are left after the loss of right, and one after the loss of left.
+#[test]
+fn a_group_that_a_head_would_take_with_it_is_refused_with_the_reason() {
+    for (kind, legs, part) in [
+        (
+            "raidz2",
+            "\"left:bay1\", \"left:bay8\", \"left:bay9\", \"right:bay8\"",
+            "3 of 4 disks of this raidz2 are on left: without that head 1 are left, and 2 are needed",
+        ),
+        (
+            "raidz1",
+            "\"left:bay8\", \"left:bay9\", \"right:bay8\"",
+            "without that head 1 are left, and 2 are needed",
+        ),
+    ] {
+        let text = with_four(&format!("{{ kind = \"{kind}\", legs = [{legs}] }}"));
+        let found = findings_of(&text, |_| {});
+        assert_only(&found, Code::LegsOnOneHead);
+        assert!(found[0].what.contains(part), "{found:?}");
+    }
+}
