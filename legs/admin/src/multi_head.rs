@@ -1,5 +1,6 @@
 //! Pools with legs on several heads: opens and creates them on this head.
 
+mod groups;
 mod third;
 mod witness;
 
@@ -28,6 +29,8 @@ use crate::view;
 
 /// Time-out of a command until a change of a leg is on record.
 const CONFIRMATION_WAIT: Duration = Duration::from_secs(10);
+/// The least size of a device of a pool.
+const DEVICE_BYTES_MIN: u64 = 64 << 20;
 
 /// The legs of one pool, and the members of its record.
 pub struct LegsOfPool {
@@ -151,6 +154,9 @@ impl LegsOfPool {
         leg: &str,
         request: &LegRequest,
     ) -> Result<Answer, Failure> {
+        if let LegRequest::Add { group, overwrite } = request {
+            return self.add_group(viewer, reporter, group, *overwrite);
+        }
         let (shown, file, name) = (viewer.shown(), self.multi_head.file(), &self.pool);
         let place = |disk| self.multi_head.place(disk);
         let disk = requests::find(&file, &file.pools[name], place, leg)?;
@@ -179,6 +185,7 @@ impl LegsOfPool {
             (LegRequest::Replace { new, overwrite }, Judged::ToDo) => {
                 self.replace(viewer, reporter, disk, new.as_deref(), *overwrite)
             }
+            (LegRequest::Add { .. }, Judged::ToDo) => unreachable!("performed above"),
         }
     }
 
@@ -213,6 +220,30 @@ impl LegsOfPool {
 
     /// Checks that a disk is large enough for its group, and can be used by this server.
     fn fits(&self, file: &LegsFile, disk: DiskId) -> Result<(), Failure> {
+        self.is_usable_here(file, disk)?;
+        let (_, leg) = file.leg(disk).expect("it was found there");
+        let side = self.side.get().expect("the pool is open");
+        side.has_room_on(disk, &leg.path)
+            .map_err(|why| unsuitable(file, disk, &why))
+    }
+
+    /// Checks that a disk of a new group has the least size of a device, and can be used by this server.
+    fn is_large_enough(&self, file: &LegsFile, disk: DiskId) -> Result<(), Failure> {
+        self.is_usable_here(file, disk)?;
+        let (_, leg) = file.leg(disk).expect("it was found there");
+        let side = self.side.get().expect("the pool is open");
+        match side.bytes_of(disk, &leg.path) {
+            Ok(bytes) if bytes >= DEVICE_BYTES_MIN => Ok(()),
+            Ok(bytes) => {
+                let why = format!("it has {bytes} bytes, and {DEVICE_BYTES_MIN} are needed");
+                Err(unsuitable(file, disk, &why))
+            }
+            Err(why) => Err(unsuitable(file, disk, &why)),
+        }
+    }
+
+    /// Checks that this server may open the disk, if it is one of this head.
+    fn is_usable_here(&self, file: &LegsFile, disk: DiskId) -> Result<(), Failure> {
         let (_, leg) = file.leg(disk).expect("it was found there");
         let new = file.disk_name(disk);
         let has_devices_only = self.own_paths().iter().all(|path| is_device(path));
@@ -224,11 +255,7 @@ impl LegsOfPool {
                 Failure::usage(message).advise("use a device, or restart the pool's server")
             );
         }
-        let side = self.side.get().expect("the pool is open");
-        side.has_room_on(disk, &leg.path).map_err(|why| {
-            let message = format!("nothing was changed: {new} cannot be used: {why}");
-            Failure::new(FailureKind::Failed, message)
-        })
+        Ok(())
     }
 
     /// Replaces a disk: the data on the new one does not count, and all data is copied to it.
@@ -421,15 +448,8 @@ impl LegsOfPool {
     pub fn groups(&self) -> Vec<DeviceGroup> {
         let groups = self.file.pools[&self.pool].groups.iter();
         let group = |group: &legs_config::Group| DeviceGroup {
-            kind: match group.redundancy() {
-                Some(Redundancy::None) | None => GroupKind::Stripe,
-                Some(Redundancy::Mirror) => GroupKind::Mirror,
-                Some(Redundancy::Parity(parity)) => GroupKind::Raidz { parity },
-            },
-            role: match group.role {
-                Role::Data => GroupRole::Data,
-                Role::Log => GroupRole::Log,
-            },
+            kind: kind_of(group),
+            role: role_of(group),
             devices: group
                 .legs
                 .iter()
@@ -535,6 +555,29 @@ impl LegsOfPool {
                 .collect(),
         };
         import(engine, &candidate, record, &|_| Ok(())).map_err(failed)
+    }
+}
+
+fn unsuitable(file: &LegsFile, disk: DiskId, why: &str) -> Failure {
+    let new = file.disk_name(disk);
+    let message = format!("nothing was changed: {new} cannot be used: {why}");
+    Failure::new(FailureKind::Failed, message)
+}
+
+/// The kind of a group in the configuration.
+fn kind_of(group: &legs_config::Group) -> GroupKind {
+    match group.redundancy() {
+        Some(Redundancy::None) | None => GroupKind::Stripe,
+        Some(Redundancy::Mirror) => GroupKind::Mirror,
+        Some(Redundancy::Parity(parity)) => GroupKind::Raidz { parity },
+    }
+}
+
+/// The role of a group in the configuration.
+fn role_of(group: &legs_config::Group) -> GroupRole {
+    match group.role {
+        Role::Data => GroupRole::Data,
+        Role::Log => GroupRole::Log,
     }
 }
 

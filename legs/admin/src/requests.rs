@@ -9,7 +9,7 @@ use leg_door::LegRequest;
 use leg_record::{Config, DiskId, MemberId, Membership, Record};
 use leg_zfs::side::DIFFERENT_LEG;
 use legs::{PublishedState, Stage, Unresponsive};
-use legs_config::{Group, Kind, LegsFile, Pool};
+use legs_config::{Group, Kind, LegsFile, Pool, Redundancy, Role};
 use members::Silence;
 use units::PoolName;
 
@@ -82,7 +82,9 @@ pub fn judge(
         (LegRequest::Readmit, false) if !is_stale => {
             Ok(Judged::Done(format!("leg {leg} is in use")))
         }
-        (LegRequest::Readmit, false) | (LegRequest::Discard, true) | (LegRequest::Replace { .. } | LegRequest::Attach { .. }, _) => {
+        (LegRequest::Readmit, false)
+        | (LegRequest::Discard, true)
+        | (LegRequest::Replace { .. } | LegRequest::Attach { .. } | LegRequest::Add { .. }, _) => {
             Ok(Judged::ToDo)
         }
         (LegRequest::Discard, false) => Err(Failure::new(
@@ -218,7 +220,7 @@ pub fn is_spare(config: &Config, shown: &PublishedState, disk: DiskId) -> bool {
     record.is_some_and(|record| {
         let mut left = record.current_disks();
         left.remove(&disk);
-        config.is_readable(&left)
+        config.is_readable_by(record, &left)
     })
 }
 
@@ -270,10 +272,11 @@ fn of_trouble(pool: &PoolName, leg: &str, path: &Path) -> String {
     )
 }
 
-/// Configured legs that the pool does not have yet.
+/// Configured legs that groups of the pool do not have yet.
 fn unattached(file: &LegsFile, pool: &PoolName, shown: &PublishedState) -> Vec<Advice> {
     let groups = file.pools.get(pool).into_iter();
     let groups = groups.flat_map(|pool| &pool.groups);
+    let groups = groups.filter(|group| has_joined(group, shown));
     let of_group = |group: &Group| {
         let disks = group.legs.iter().map(|leg| DiskId(leg.disk));
         let (had, new): (Vec<_>, Vec<_>) = disks.partition(|disk| is_named(shown, *disk));
@@ -289,6 +292,42 @@ fn unattached(file: &LegsFile, pool: &PoolName, shown: &PublishedState) -> Vec<A
             .by(format!("bulkhead pool attach {pool} {had} {new}"))
     };
     groups.flat_map(of_group).map(reported).collect()
+}
+
+/// Whether a leg of the group is current on record: then the group is part of the pool.
+fn has_joined(group: &Group, shown: &PublishedState) -> bool {
+    let record = shown.record.as_ref();
+    let mut legs = group.legs.iter();
+    legs.any(|leg| record.is_some_and(|record| record.current.contains_key(&DiskId(leg.disk))))
+}
+
+/// Configured groups that are no part of the pool yet.
+fn unjoined(file: &LegsFile, pool: &PoolName, shown: &PublishedState) -> Vec<Advice> {
+    let groups = file
+        .pools
+        .get(pool)
+        .into_iter()
+        .flat_map(|pool| &pool.groups);
+    let unjoined = groups.filter(|group| shown.record.is_some() && !has_joined(group, shown));
+    let reported = |group: &Group| {
+        let legs = group.legs.iter();
+        let legs: Vec<String> = legs.map(|leg| file.disk_name(DiskId(leg.disk))).collect();
+        let legs = legs.join(" ");
+        let why = format!("the group of {legs} is configured, and is no part of the pool yet");
+        let what = "add it: the pool uses it as soon as all of its legs are current";
+        let role = match group.role {
+            Role::Data => "",
+            Role::Log => "log ",
+        };
+        let kind = match group.redundancy() {
+            Some(Redundancy::Mirror) => "mirror ".to_owned(),
+            Some(Redundancy::Parity(parity)) => format!("raidz{parity} "),
+            Some(Redundancy::None) | None => String::new(),
+        };
+        Advice::new(Severity::Warning, what, why)
+            .by(format!("bulkhead pool add {pool} {role}{kind}{legs}"))
+    };
+    unjoined.map(reported).collect()
 }
 
 /// Advice on the legs and the members. `path`: of the configuration.
@@ -402,6 +441,7 @@ pub fn advice(
     }
     advice.extend(of_members((file, path), pool, shown));
     advice.extend(unattached(file, pool, shown));
+    advice.extend(unjoined(file, pool, shown));
     advice
 }
 

@@ -1,5 +1,7 @@
 //! Requests of an administrator.
 
+use control::operations::pool::DeviceGroup;
+
 /// A request about one leg.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LegRequest {
@@ -12,6 +14,13 @@ pub enum LegRequest {
         /// Its name.
         new: String,
         /// Also if it contains data.
+        overwrite: bool,
+    },
+    /// A group of legs joins the pool.
+    Add {
+        /// The group, with the names of its legs.
+        group: DeviceGroup,
+        /// Also if they contain data.
         overwrite: bool,
     },
     /// It is replaced by another disk.

@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use certificates::Identity;
-use engine::pool::Candidate;
+use engine::pool::{Candidate, GroupKind, GroupRole};
 use leg_record::{Completeness, DiskId, LenderState, MemberId, Notice, Roots, Session};
 use legs::{DiskState, Granted, Reporter, Side};
-use legs_config::{Leg, LegsFile, Member};
+use legs_config::{Leg, LegsFile, Member, Redundancy, Role};
 use remote_leg::{Access, Event, NbdLeg, Settings, Transport as _};
 use takeover::budget::{DEVICE_DEADLINE, LEG_DEADLINE, LEG_LIFE_WAIT, LEG_SILENCE};
 use units::PoolName;
@@ -37,8 +37,6 @@ pub struct MultiHead {
     /// The configuration as last read.
     file: RwLock<Arc<LegsFile>>,
     identity: Arc<Identity>,
-    /// Disks of this head; their paths are in the file.
-    own: BTreeSet<DiskId>,
     remotes: Arc<Remotes>,
     granted: Mutex<BTreeMap<DiskId, Granted>>,
 }
@@ -89,8 +87,7 @@ impl MultiHead {
         Some(Arc::new(Self {
             pool: pool.clone(),
             identity,
-            remotes: Remotes::new(folder, own.clone(), others),
-            own,
+            remotes: Remotes::new(folder, own, others),
             granted: Mutex::default(),
             file: RwLock::new(Arc::new(file)),
         }))
@@ -149,13 +146,13 @@ impl MultiHead {
 
     /// Whether the disk is on this head.
     pub fn is_own(&self, disk: DiskId) -> bool {
-        self.own.contains(&disk)
+        self.remotes.own().contains(&disk)
     }
 
     /// Paths of the disks of this head.
     pub fn own_paths(&self) -> Vec<PathBuf> {
-        let paths = self.own.iter().filter_map(|disk| self.own_path(*disk));
-        paths.collect()
+        let own = self.remotes.own().into_iter();
+        own.filter_map(|disk| self.own_path(disk)).collect()
     }
 
     fn own_path(&self, disk: DiskId) -> Option<PathBuf> {
@@ -257,9 +254,9 @@ impl MultiHead {
     ///
     /// The directory of names cannot be written.
     pub fn lay_out(&self, named: impl Fn(DiskId) -> bool) -> std::io::Result<()> {
-        let own = self.own.iter().filter(|disk| named(**disk));
+        let own = self.remotes.own().into_iter().filter(|disk| named(*disk));
         let own: Vec<(DiskId, PathBuf)> = own
-            .filter_map(|disk| Some((*disk, self.own_path(*disk)?)))
+            .filter_map(|disk| Some((disk, self.own_path(disk)?)))
             .collect();
         self.remotes.lay_out(&own)
     }
@@ -270,7 +267,7 @@ impl MultiHead {
     ///
     /// They belong to no pool, or to several.
     pub fn found(&self) -> Result<Candidate, String> {
-        let some = self.own.first().copied().unwrap_or(DiskId(0));
+        let some = self.remotes.own().pop_first().unwrap_or(DiskId(0));
         let place = self.remotes.place(some);
         let folder = place.parent().map(Path::to_owned).unwrap_or_default();
         let found = discover(&[folder]).map_err(|error| error.to_string())?;
@@ -296,6 +293,10 @@ pub struct MultiHeadSide {
     multi_head: Arc<MultiHead>,
     zfs: Watched,
     reporter: Reporter,
+    /// Time-out of an I/O of a leg on this head.
+    response_timeout: Duration,
+    /// Held while a group is added.
+    adding: Mutex<()>,
     found: Arc<Mutex<Option<Candidate>>>,
 }
 
@@ -313,7 +314,7 @@ impl MultiHeadSide {
             let candidate = taken.lock().unwrap_or_else(PoisonError::into_inner).take();
             open(candidate.ok_or("no pool was found")?, record)
         });
-        let disks = multi_head.own.iter().copied();
+        let disks = multi_head.remotes.own().into_iter();
         let places = disks.map(|disk| (disk, multi_head.place(disk))).collect();
         let zfs = ZfsSide::new(
             (multi_head.pool.clone(), 0),
@@ -330,22 +331,86 @@ impl MultiHeadSide {
             multi_head: Arc::clone(multi_head),
             zfs: Watched(Arc::new(zfs)),
             reporter,
+            response_timeout,
+            adding: Mutex::default(),
             found,
         }
     }
 
-    /// Sets the configuration, and adds the legs of a new head.
+    /// Sets the configuration, and adds the legs of a new head or of new groups.
     pub fn has_read(&self, file: LegsFile) {
         let legs = file.pools.get(&self.multi_head.pool).into_iter();
         let legs = legs.flat_map(|pool| &pool.groups);
-        let disks = legs
-            .flat_map(|group| &group.legs)
-            .map(|leg| DiskId(leg.disk));
-        for disk in disks.filter(|disk| self.multi_head.remotes.add(*disk)) {
-            let place = self.multi_head.place(disk);
-            self.zfs.0.add_known(disk, place, DEVICE_DEADLINE);
+        for leg in legs.flat_map(|group| &group.legs) {
+            let (disk, is_own) = (DiskId(leg.disk), leg.head == file.me);
+            if self.multi_head.remotes.add(disk, is_own) {
+                let within = match is_own {
+                    true => self.response_timeout,
+                    false => DEVICE_DEADLINE,
+                };
+                let place = self.multi_head.place(disk);
+                self.zfs.0.add_known(disk, place, within);
+            }
         }
         self.multi_head.has_read(file);
+    }
+
+    /// Whether a disk is a device of the pool in the library.
+    pub fn is_part(&self, disk: DiskId) -> bool {
+        self.zfs.0.is_known(disk)
+    }
+
+    /// Adds the group of a disk to the pool in the library: all of its disks are current on record.
+    ///
+    /// # Errors
+    ///
+    /// The library rejects a device.
+    pub fn add(&self, disk: DiskId) -> Result<(), String> {
+        let _one_at_a_time = self.adding.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_part(disk) {
+            return Ok(());
+        }
+        let file = self.multi_head.file();
+        let mut groups = file.pools[&self.multi_head.pool].groups.iter();
+        let group = groups.find(|group| group.legs.iter().any(|leg| leg.disk == disk.0));
+        let group = group.ok_or("no group has the disk")?;
+        let disks: Vec<DiskId> = group.legs.iter().map(|leg| DiskId(leg.disk)).collect();
+        let kind = match group.redundancy() {
+            Some(Redundancy::Mirror) => GroupKind::Mirror,
+            Some(Redundancy::Parity(1)) => GroupKind::Raidz1,
+            Some(Redundancy::Parity(2)) => GroupKind::Raidz2,
+            Some(Redundancy::Parity(_)) => GroupKind::Raidz3,
+            Some(Redundancy::None) | None => GroupKind::Stripe,
+        };
+        let role = match group.role {
+            Role::Data => GroupRole::Data,
+            Role::Log => GroupRole::Log,
+        };
+        self.zfs.0.add(kind, role, &disks)?;
+        let (pool, disks) = (&self.multi_head.pool, disks.len());
+        tracing::info!(%pool, disks, "a group of legs is part of the pool");
+        Ok(())
+    }
+
+    /// Adds groups that the record names, if the addition was interrupted.
+    fn add_interrupted(&self, current: &BTreeSet<DiskId>) {
+        let file = self.multi_head.file();
+        for group in &file.pools[&self.multi_head.pool].groups {
+            let mut disks = group.legs.iter().map(|leg| DiskId(leg.disk));
+            let is_whole = disks.clone().all(|disk| current.contains(&disk));
+            let is_part = disks.clone().any(|disk| self.is_part(disk));
+            let Some(first) = disks.next().filter(|_| is_whole && !is_part) else {
+                continue;
+            };
+            if let Err(why) = self.add(first) {
+                let name = self.name(first);
+                tracing::error!(
+                    name,
+                    why,
+                    "a group of legs on record cannot be added to the pool"
+                );
+            }
+        }
     }
 
     /// Checks that the disk at `path`, which its lender has read of, is large enough to replace that disk.
@@ -354,12 +419,7 @@ impl MultiHeadSide {
     ///
     /// It is too small, or cannot be read.
     pub fn has_room_on(&self, disk: DiskId, path: &Path) -> Result<(), String> {
-        let bytes = match self.multi_head.is_own(disk) {
-            true => std::fs::File::open(path)
-                .and_then(|mut file| file.seek(SeekFrom::End(0)))
-                .map_err(|error| error.to_string())?,
-            false => self.multi_head.inspected(disk)?.bytes(),
-        };
+        let bytes = self.bytes_of(disk, path)?;
         let mut group = self.multi_head.group(disk).into_iter().chain([disk]);
         let known = group.rfind(|one| self.zfs.0.is_known(*one));
         let least = self
@@ -369,6 +429,20 @@ impl MultiHeadSide {
         match bytes < least {
             true => Err(crate::side::too_small(bytes, least)),
             false => Ok(()),
+        }
+    }
+
+    /// The size of the disk at `path`, which its lender has read of.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read.
+    pub fn bytes_of(&self, disk: DiskId, path: &Path) -> Result<u64, String> {
+        match self.multi_head.is_own(disk) {
+            true => std::fs::File::open(path)
+                .and_then(|mut file| file.seek(SeekFrom::End(0)))
+                .map_err(|error| error.to_string()),
+            false => Ok(self.multi_head.inspected(disk)?.bytes()),
         }
     }
 
@@ -498,6 +572,9 @@ impl Side for MultiHeadSide {
         *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(candidate);
         let opened = self.zfs.open(current, lacking);
         multi_head.remotes.drop_cached_labels();
+        if opened.is_ok() {
+            self.add_interrupted(current);
+        }
         opened
     }
 
@@ -596,6 +673,9 @@ impl Side for MultiHeadSide {
         }
         if !self.zfs.0.is_known(disk) {
             let group = self.multi_head.group(disk);
+            if !group.iter().any(|one| self.zfs.0.is_known(*one)) {
+                return self.zfs.0.prepare(disk, beyond);
+            }
             self.zfs.0.attach(disk, &group)?;
         }
         self.zfs.resilver(disk, since, beyond)

@@ -80,7 +80,7 @@ type Slots = BTreeMap<DiskId, Arc<Slot>>;
 /// The legs of a pool, on this head and on other heads.
 pub(crate) struct Remotes {
     folder: PathBuf,
-    own: BTreeSet<DiskId>,
+    own: RwLock<BTreeSet<DiskId>>,
     slots: RwLock<Slots>,
 }
 
@@ -94,7 +94,7 @@ impl Remotes {
         let slots = others.into_iter().map(|disk| (disk, Arc::default()));
         Arc::new(Self {
             folder,
-            own,
+            own: RwLock::new(own),
             slots: RwLock::new(slots.collect()),
         })
     }
@@ -114,12 +114,25 @@ impl Remotes {
         self.slots().into_keys().collect()
     }
 
-    /// Adds a leg of another head. Returns whether it is new.
-    pub(crate) fn add(&self, disk: DiskId) -> bool {
+    /// The legs of this head.
+    pub(crate) fn own(&self) -> BTreeSet<DiskId> {
+        let own = self.own.read();
+        own.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Adds a leg of this head or of another one. Returns whether it is new.
+    pub(crate) fn add(&self, disk: DiskId, is_own: bool) -> bool {
+        let mut own = self.own.write().unwrap_or_else(PoisonError::into_inner);
         let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
-        let is_new = !self.own.contains(&disk) && !slots.contains_key(&disk);
-        if is_new {
-            slots.insert(disk, Arc::default());
+        let is_new = !own.contains(&disk) && !slots.contains_key(&disk);
+        match (is_new, is_own) {
+            (false, _) => {}
+            (true, true) => {
+                own.insert(disk);
+            }
+            (true, false) => {
+                slots.insert(disk, Arc::default());
+            }
         }
         is_new
     }
@@ -134,7 +147,8 @@ impl Remotes {
     pub(crate) fn at(&self, path: &Path) -> Option<DiskId> {
         let disk = DiskId(path.file_name()?.to_str()?.parse().ok()?);
         let is_alike = path.parent()?.file_name() == self.folder.file_name();
-        let is_leg = self.own.contains(&disk) || self.slot(disk).is_some();
+        let own = self.own.read().unwrap_or_else(PoisonError::into_inner);
+        let is_leg = own.contains(&disk) || self.slot(disk).is_some();
         (is_alike && is_leg).then_some(disk)
     }
 

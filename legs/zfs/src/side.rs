@@ -2,11 +2,12 @@
 //! device driver, and resilvers.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use engine::pool::legs::Record;
+use engine::pool::{GroupKind, GroupRole, GroupSpec};
 use leg_record::{Completeness, DiskId, LenderState, Notice, Roots, decode_stamp, encode_stamp};
 use legs::{DiskState, Reporter, Side};
 use units::PoolName;
@@ -71,7 +72,15 @@ impl Numbers {
         })
     }
 
-    /// Adds a leg that was attached.
+    /// Removes a leg that is no device of the pool.
+    pub(crate) fn remove(&self, disk: DiskId) {
+        let mut given = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(given) = &mut *given {
+            given.legs.remove(&disk);
+        }
+    }
+
+    /// Adds a leg that was attached or added.
     fn add(&self, disk: DiskId, leg: u64) {
         let mut given = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(given) = &mut *given {
@@ -292,6 +301,65 @@ impl ZfsSide {
         Ok(())
     }
 
+    /// Adds a group of disks to the pool, all of which are current on record and no devices of the pool yet.
+    pub(crate) fn add(
+        &self,
+        kind: GroupKind,
+        role: GroupRole,
+        disks: &[DiskId],
+    ) -> Result<(), String> {
+        let known = self.disks();
+        let of = |disk: &DiskId| known.get(disk).cloned();
+        let devices: Option<BTreeMap<PathBuf, Duration>> = disks.iter().map(of).collect();
+        let devices = devices.ok_or("a disk of the group is unknown")?;
+        let beside = known
+            .keys()
+            .map(|disk| self.leg(*disk))
+            .find(|leg| *leg != 0);
+        let beside = beside.ok_or("the pool is not open")?;
+        let group = GroupSpec {
+            kind,
+            role,
+            devices: disks.iter().filter_map(|disk| Some(of(disk)?.0)).collect(),
+        };
+        let numbers = Arc::clone(&self.numbers);
+        let named = move |path: &Path, leg: u64| {
+            let disk = known.iter().find(|(_, (place, _))| place == path);
+            if let Some((disk, _)) = disk {
+                numbers.add(*disk, leg);
+            }
+        };
+        let (pool, watcher) = (self.pool_number(), &self.watcher);
+        let added = barrier::add((pool, devices), watcher, Arc::new(named), || {
+            pool_legs::add(&self.pool, &[group], beside)
+        });
+        added.map_err(|error| {
+            disks.iter().for_each(|disk| self.numbers.remove(*disk));
+            error.to_string()
+        })
+    }
+
+    /// Prepares a disk of a group that is no part of the pool yet: it has no data to copy, and loses its labels.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written, or the pool has not passed `beyond`, its newest root before: it must be claimed again.
+    pub(crate) fn prepare(&self, disk: DiskId, beyond: u64) -> Result<Completeness, String> {
+        let text = |error: engine::pool::PoolError| error.to_string();
+        pool_legs::erase_labels("prepare a leg of", &self.pool, &self.path(disk)?).map_err(text)?;
+        pool_legs::write_group(&self.pool).map_err(text)?;
+        let progress = pool_legs::progress(&self.pool, 0).map_err(text)?;
+        match progress.synced_group > beyond {
+            true => Ok(Completeness {
+                lacks_nothing: true,
+                are_groups_synced: true,
+                is_flushed: true,
+                group: progress.synced_group,
+            }),
+            false => Err("its old labels were erased, and it is claimed again".to_owned()),
+        }
+    }
+
     /// Excludes the disk on an administrator's request.
     pub(crate) fn remove_device(&self, disk: DiskId) {
         barrier::fail(self.leg(disk), LegFailure::Replaced);
@@ -362,15 +430,24 @@ impl Side for Watched {
         for (disk, (_, within)) in disks.filter(|(disk, _)| side.is_known(*disk)) {
             barrier::register_legs(side.pool_number(), [side.leg(disk)], within, &side.watcher);
         }
-        for disk in current {
+        // A group may be on record that is no part of the pool yet.
+        let known = || current.iter().filter(|disk| side.is_known(**disk));
+        for disk in known() {
             barrier::admit(side.leg(*disk));
         }
         (side.open)(Record {
             number: side.record,
-            current: current.iter().map(|disk| side.leg(*disk)).collect(),
+            current: known().map(|disk| side.leg(*disk)).collect(),
         })?;
+        // The addition of a group was interrupted.
+        let labelled: Vec<DiskId> = known().copied().collect();
+        for disk in labelled {
+            if !pool_legs::is_part(&side.pool, side.leg(disk)) {
+                side.numbers.remove(disk);
+            }
+        }
         // If the library could not use one when it opened the pool.
-        for disk in current {
+        for disk in known() {
             let found = pool_legs::progress(&side.pool, side.leg(*disk));
             if !found.is_ok_and(|found| found.is_written) {
                 tracing::debug!(pool = %side.pool, leg = disk.0, "the library cannot use a leg");

@@ -1,11 +1,12 @@
 //! Changes to the devices of a pool of legs. The leg record lists the legs that hold all data. With a device outside
 //! the record, the next head would not find the device and could not open the pool.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use control::Failure;
 use control::operations::pool::{
-    GroupRole, PoolRequest, add::Add, detach::Detach, offline::Offline, remove::Remove,
+    DeviceGroup, GroupRole, PoolRequest, add::Add, detach::Detach, layout, offline::Offline,
+    remove::Remove,
 };
 use engine::pool::Role;
 
@@ -21,13 +22,16 @@ pub fn check(context: &Context<'_>, request: &PoolRequest) -> Result<(), Failure
     let refused = |message: String, advice: String| Err(Failure::usage(message).advise(advice));
     match request {
         PoolRequest::Add(Add { groups, .. }) => {
-            match groups.iter().all(|group| group.role == GroupRole::Cache) {
+            let is_cache = |group: &DeviceGroup| group.role == GroupRole::Cache;
+            match groups.iter().all(is_cache) || group_of_legs(groups).is_some() {
                 true => Ok(()),
                 false => refused(
                     format!(
                         "the legs of pool {name} lie on several heads, and another head could not open it without a device of this one"
                     ),
-                    "only cache devices can be added: the pool does not need them".to_owned(),
+                    "name one group of legs that legs.toml of each head names, as HEAD:PATH; a cache device of this head can be added, too: the pool \
+                     does not need it"
+                        .to_owned(),
                 ),
             }
         }
@@ -69,6 +73,14 @@ pub fn check(context: &Context<'_>, request: &PoolRequest) -> Result<(), Failure
         | PoolRequest::Scrub(_)
         | PoolRequest::ScrubSchedule(_) => Ok(()),
     }
+}
+
+/// The group, if `groups` is one group of legs.
+pub fn group_of_legs(groups: &[DeviceGroup]) -> Option<&DeviceGroup> {
+    let [group] = groups else { return None };
+    let is_kept = matches!(group.role, GroupRole::Data | GroupRole::Log);
+    let is_leg = |device: &PathBuf| layout::is_leg(&device.to_string_lossy());
+    (is_kept && group.devices.iter().all(is_leg)).then_some(group)
 }
 
 /// Devices that hold no data of their own are not legs.

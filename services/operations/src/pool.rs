@@ -238,6 +238,16 @@ pub fn perform(
             mismatched,
             overwrite,
         }) => {
+            let of_legs = legs::group_of_legs(&new).filter(|_| context.hooks.has_legs());
+            if let Some(group) = of_legs.cloned() {
+                let first = group
+                    .devices
+                    .first()
+                    .map(|leg| text(leg))
+                    .unwrap_or_default();
+                let add = LegRequest::Add { group, overwrite };
+                return context.hooks.leg(&first, add).unwrap_or_else(no_legs);
+            }
             if !mismatched {
                 let status = pool.status().map_err(failures::pool)?;
                 refuse_mismatched(&status, &groups(&new))?;

@@ -243,7 +243,7 @@ impl Bridge {
             open.in_flight.is_far.store(shape.far, Ordering::Release);
             Ok((open, shape))
         };
-        match legs::find(guid) {
+        match legs::find_at(guid, path) {
             None => open(None),
             Some(leg) => leg.open(|| open(Some(Arc::clone(&leg)))),
         }

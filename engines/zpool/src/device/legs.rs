@@ -18,7 +18,8 @@
 //! misses no write because of it. The library receives the error, reads the block from another leg and repairs it, or
 //! reports the error to its client.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -117,6 +118,21 @@ pub(super) struct Leg {
 
 static LEGS: Mutex<Option<HashMap<u64, Arc<Leg>>>> = Mutex::new(None);
 
+/// Called with the path and the number of a leg that the library opens for the first time.
+pub type Named = dyn Fn(&Path, u64) + Send + Sync;
+
+/// Devices that are about to be added to a pool. The library chooses their numbers when it opens them.
+#[derive(Clone)]
+struct Joining {
+    pool: u64,
+    /// The time-out of an I/O of each.
+    devices: BTreeMap<PathBuf, Duration>,
+    watcher: Arc<dyn Watcher>,
+    named: Arc<Named>,
+}
+
+static JOINING: Mutex<Option<Joining>> = Mutex::new(None);
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -146,6 +162,55 @@ pub fn register_legs(
         };
         all.insert(guid, Arc::new(leg));
     }
+}
+
+/// Runs `add`, which adds `devices` to `pool`, with the time-out of an I/O of each. They are legs in use from their
+/// first I/O on; `named` is called before it. They are no legs any more if it fails. One thread at a time.
+///
+/// # Errors
+///
+/// As `add`.
+pub fn add<E>(
+    (pool, devices): (u64, BTreeMap<PathBuf, Duration>),
+    watcher: &Arc<dyn Watcher>,
+    named: Arc<Named>,
+    add: impl FnOnce() -> Result<(), E>,
+) -> Result<(), E> {
+    let numbers: Arc<Mutex<Vec<u64>>> = Arc::default();
+    let noted = Arc::clone(&numbers);
+    let both = move |path: &Path, leg: u64| {
+        lock(&noted).push(leg);
+        named(path, leg);
+    };
+    *lock(&JOINING) = Some(Joining {
+        pool,
+        devices,
+        watcher: Arc::clone(watcher),
+        named: Arc::new(both),
+    });
+    let added = add();
+    *lock(&JOINING) = None;
+    if added.is_err() {
+        if let Some(all) = &mut *lock(&LEGS) {
+            let numbers = lock(&numbers);
+            all.retain(|leg, _| !numbers.contains(leg));
+        }
+    }
+    added
+}
+
+/// The leg with that GUID which the library opens at `path`.
+pub(super) fn find_at(guid: u64, path: &Path) -> Option<Arc<Leg>> {
+    let found = find(guid);
+    if found.is_some() {
+        return found;
+    }
+    let joining = lock(&JOINING).clone()?;
+    let response_timeout = *joining.devices.get(path)?;
+    register_legs(joining.pool, [guid], response_timeout, &joining.watcher);
+    (joining.named)(path, guid);
+    admit(guid);
+    find(guid)
 }
 
 /// The pool is closed: its devices are no longer legs.

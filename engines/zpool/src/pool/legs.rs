@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use engine::pool::GroupSpec;
 use units::PoolName;
 use zpool_sys as sys;
 
@@ -140,16 +141,7 @@ pub fn write_group(pool: &PoolName) -> Result<(), PoolError> {
 /// The pool is not open, or the library rejects the device.
 pub fn attach(pool: &PoolName, sibling: u64, path: &Path) -> Result<u64, PoolError> {
     const DOING: &str = "attach a leg";
-    write_labels(path, 0, |_| Ok(vec![0; sys::BH_LABEL_BYTES as usize])).map_err(|why| {
-        PoolError::new(
-            DOING,
-            pool.as_str(),
-            PoolErrorKind::DeviceUnusable {
-                path: path.to_owned(),
-                why,
-            },
-        )
-    })?;
+    erase_labels(DOING, pool, path)?;
     let (name, text) = (c_text(pool.as_str()), c_text(&path.to_string_lossy()));
     let mut tree = NvList::new();
     tree.set_text("type", "root");
@@ -167,6 +159,54 @@ pub fn attach(pool: &PoolName, sibling: u64, path: &Path) -> Result<u64, PoolErr
     };
     checked(DOING, pool, code)?;
     Ok(leg)
+}
+
+/// Adds groups of new legs to the pool, with their labels overwritten. `beside`: a leg of the pool, with the sector
+/// size that they get.
+///
+/// # Errors
+///
+/// The pool is not open, or the library rejects a device.
+pub fn add(pool: &PoolName, groups: &[GroupSpec], beside: u64) -> Result<(), PoolError> {
+    const DOING: &str = "add legs to";
+    let (text, _) = label(pool, beside, 0)?;
+    let label = NvList::unpack(&text);
+    let group = label
+        .as_ref()
+        .and_then(|list| list.view().list("vdev_tree"));
+    let ashift = group.and_then(|group| group.u64("ashift"));
+    for path in groups.iter().flat_map(|group| &group.devices) {
+        erase_labels(DOING, pool, path)?;
+    }
+    let tree = spec::vdev_tree(groups, ashift)
+        .map_err(|kind| PoolError::new(DOING, pool.as_str(), kind))?;
+    let name = c_text(pool.as_str());
+    // SAFETY: the library runs; name and list are valid for the call and are copied.
+    let code = unsafe { sys::bh_vdev_add(name.as_ptr(), tree.as_raw()) };
+    checked(DOING, pool, code)
+}
+
+/// Overwrites the labels of a device, so that no pool is found on it.
+///
+/// # Errors
+///
+/// It cannot be written.
+pub fn erase_labels(doing: &'static str, pool: &PoolName, path: &Path) -> Result<(), PoolError> {
+    write_labels(path, 0, |_| Ok(vec![0; sys::BH_LABEL_BYTES as usize])).map_err(|why| {
+        PoolError::new(
+            doing,
+            pool.as_str(),
+            PoolErrorKind::DeviceUnusable {
+                path: path.to_owned(),
+                why,
+            },
+        )
+    })
+}
+
+/// Whether the library has a device with that number in the pool.
+pub fn is_part(pool: &PoolName, leg: u64) -> bool {
+    label(pool, leg, 0).is_ok()
 }
 
 /// The label of a leg without any data, for `offset` of its device, and the minimum bytes of a device that can replace

@@ -66,7 +66,10 @@ impl LegsOfPool {
         let known = self.multi_head.file();
         let read = read(&self.path).ok().map(|(file, _)| file);
         let read = read.filter(|file| names(shown, &file.membership()));
-        let Some(file) = read.filter(|file| differs_by_witness(&known, file, &self.pool)) else {
+        let follows = |file: &LegsFile| {
+            differs_by_witness(&known, file, &self.pool) || file.adds_groups_to(&known, &self.pool)
+        };
+        let Some(file) = read.filter(follows) else {
             return;
         };
         let witness = file.membership().witness();

@@ -116,3 +116,84 @@ fn a_pool_of_unlike_groups_survives_what_each_of_them_survives() {
     let server = pair.take_over_on_b(server);
     assert_eq!(server.stop(), 0);
 }
+
+/// The command that adds these legs as a mirror.
+fn add(legs: &[String]) -> String {
+    format!("pool add tank mirror {}", legs.join(" "))
+}
+
+/// The pool is served all the time, and the group counts from then on.
+#[test]
+fn a_group_is_added_while_clients_write_and_both_heads_serve_it() {
+    let (mut pair, _, server) = Pair::of_shapes(&[("ab", 1)]);
+    let mut client = pair.a.client();
+    write_on(&mut pair, &mut client);
+    let early = pair.a.fails("pool add tank mirror a:/x b:/y");
+    assert!(early.contains("names no group"), "{early}");
+    let legs = pair.name_group(("aabb", 1), 11);
+    pair.a.await_all_current();
+    eventually("the status has the command", || {
+        let said = pair.a.machine.ok("pool status tank").out;
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        said.contains(&add(&legs))
+    });
+    let other = pair
+        .a
+        .fails(&format!("pool add tank raidz2 {}", legs.join(" ")));
+    assert!(other.contains("of that kind"), "{other}");
+    pair.write_during(&add(&legs));
+    pair.a.await_whole();
+    assert_eq!(pair.a.survives(), (1, "ab".to_owned(), 0));
+    let said = pair.a.machine.ok(&add(&legs)).out;
+    assert!(said.contains("is part of the pool"), "{said}");
+    let status = pair.a.machine.ok("pool status tank").out;
+    assert!(status.contains("mirror-1"), "{status}");
+    write_on(&mut pair, &mut client);
+    // The barrier holds for the new legs, too.
+    pair.b.leg_server.kill();
+    write_on(&mut pair, &mut client);
+    pair.b.start_leg_server();
+    pair.a.await_whole();
+    drop(client);
+    let server = pair.take_over_on_b(server);
+    let mut client = pair.b.client();
+    write_on(&mut pair, &mut client);
+    pair.check(&mut client);
+    pair.b.machine.ok("pool scrub tank --wait");
+    drop(client);
+    assert_eq!(server.stop(), 0);
+}
+
+/// The server is killed after each record of the addition. The pool is opened, and the addition completes.
+#[test]
+fn a_crash_at_each_record_of_an_addition_leaves_a_pool_that_opens() {
+    let (mut pair, _, mut server) = Pair::of_shapes(&[("ab", 1)]);
+    let mut client = pair.a.client();
+    for step in 0..5 {
+        let legs = pair.name_group(("ab", 1), 100 + 10 * step as u64);
+        pair.a.await_all_current();
+        pair.write(&mut client, 5);
+        drop(client);
+        let before = pair.a.records();
+        let mut command = pair.a.begin(&add(&legs));
+        let mut ended = false;
+        eventually("the record is updated", || {
+            ended = command.try_wait().expect("it runs").is_some();
+            pair.a.records() > before + step || ended
+        });
+        server.kill();
+        let _ = command.wait();
+        server = pair.a.serve_with_faults("");
+        client = pair.a.client();
+        pair.check(&mut client);
+        pair.write(&mut client, 5);
+        eventually("the group is added", || {
+            let said = pair.a.machine.run(&add(&legs));
+            said.code == 0
+        });
+        pair.a.await_whole();
+    }
+    drop(client);
+    let server = pair.take_over_on_b(server);
+    assert_eq!(server.stop(), 0);
+}

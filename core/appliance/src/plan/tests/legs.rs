@@ -318,3 +318,25 @@ fn third_head_with_a_small_disk_is_refused_up_front() {
         .any(|one| matches!(one, Change::AttachLeg { leg, .. } if leg.ends_with(larger)));
     assert!(attached, "{planned}");
 }
+
+/// `pool add` uses it later. The groups on record may not change.
+#[test]
+fn a_further_group_of_a_pool_on_record_is_no_obstacle() {
+    let (_, mut actual) = applied(LEGS);
+    with_disks(&mut actual);
+    let first = "{ kind = \"mirror\", legs = [\"left:bay1\", \"right:bay1\"] },";
+    let further = "{ kind = \"mirror\", legs = [\"left:bay3\", \"right:bay3\"] },";
+    assert!(LEGS.contains(first));
+    let wider = LEGS.replace(first, &format!("{first}\n{further}"));
+    let planned = plan(&desired_of(&wider), &actual);
+    assert!(planned.obstacles.is_empty(), "{planned}");
+    let is_attached = |one: &Change| matches!(one, Change::AttachLeg { .. });
+    assert!(!planned.changes.iter().any(is_attached), "{planned}");
+    let other = plan(&desired_of(&LEGS.replace(first, further)), &actual);
+    assert!(
+        other.obstacles[0]
+            .what
+            .contains("otherwise than its record"),
+        "{other}"
+    );
+}

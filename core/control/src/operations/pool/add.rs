@@ -14,9 +14,15 @@ use crate::operations::{
 };
 use crate::{Effect, Failure};
 
-const EXAMPLES: Examples = Examples::of(&[Example::of(
-    "bulkhead pool add tank mirror /dev/disk/by-id/scsi-e /dev/disk/by-id/scsi-f",
-)]);
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of("bulkhead pool add tank mirror /dev/disk/by-id/scsi-e /dev/disk/by-id/scsi-f"),
+    Example::of("bulkhead pool add tank mirror left:/dev/disk/by-id/scsi-e right:/dev/disk/by-id/scsi-f")
+        .elsewhere("needs two heads: tests/legs/shapes_of_legs.rs"),
+])
+.with_note(
+    "The second example is for a pool with legs on several heads. First add the new group to the configuration of each head, and restart
+the leg-servers.",
+);
 
 /// Widen the pool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -44,7 +50,8 @@ impl Operation for Add {
 
     fn joining_devices(&self) -> Vec<PathBuf> {
         let devices = self.groups.iter().flat_map(|group| &group.devices);
-        devices.cloned().collect()
+        let here = devices.flat_map(|device| layout::joining_here(Some(device)));
+        here.collect()
     }
 }
 
@@ -78,7 +85,7 @@ impl Verb for Add {
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         let add = Self {
-            groups: layout::parse(&arguments.devices)?,
+            groups: layout::parse_joining(&arguments.devices)?,
             mismatched: arguments.mismatched,
             overwrite: arguments.old_labels.overwrite,
         };

@@ -11,6 +11,22 @@ use crate::Failure;
 ///
 /// The words are no valid layout, or a device's path cannot be used.
 pub fn parse(words: &[String]) -> Result<Vec<DeviceGroup>, Failure> {
+    parse_by(words, device_path)
+}
+
+/// The same for devices that join a pool, which may be legs.
+///
+/// # Errors
+///
+/// As [`parse`].
+pub(super) fn parse_joining(words: &[String]) -> Result<Vec<DeviceGroup>, Failure> {
+    parse_by(words, joining_path)
+}
+
+fn parse_by(
+    words: &[String],
+    path_of: fn(&str) -> Result<PathBuf, Failure>,
+) -> Result<Vec<DeviceGroup>, Failure> {
     let mut groups: Vec<DeviceGroup> = Vec::new();
     let mut role = GroupRole::Data;
     let mut open = false;
@@ -42,7 +58,7 @@ pub fn parse(words: &[String]) -> Result<Vec<DeviceGroup>, Failure> {
             }
             refuse_misspelled(word)?;
             let group = groups.last_mut().expect("one was just opened");
-            group.devices.push(device_path(word)?);
+            group.devices.push(path_of(word)?);
         }
     }
     check(&groups)?;

@@ -103,6 +103,25 @@ fn groups(
 }
 
 impl Pair {
+    /// Adds a group of that shape, with disks from number `first` on, to the configurations of both heads. The
+    /// leg-servers have read that. Returns the names of its legs.
+    pub fn name_group(&mut self, shape: Shape, first: u64) -> Vec<String> {
+        let text = std::fs::read_to_string(self.a.config()).expect("written");
+        let mut taken = BTreeMap::new();
+        for (letter, head) in [('a', "\"a\", path"), ('b', "\"b\", path")] {
+            taken.insert(letter, text.matches(head).count());
+        }
+        let group = groups(&[&self.a, &self.b], &[shape], first, &mut taken);
+        self.a.reconfigure(|text| format!("{text}{group}"));
+        self.b.reconfigure(|text| format!("{text}{group}"));
+        let legs = group.split("head = \"").skip(1).map(|leg| {
+            let (head, path) = leg.split_once("\", path = \"").expect("a leg");
+            let (path, _) = path.split_once('"').expect("its end");
+            format!("{head}:{path}")
+        });
+        legs.collect()
+    }
+
     /// As [`Pair::new`], with groups of these shapes, whose disks have the numbers from 1 on. With legs of `c` there
     /// are three heads, and otherwise a witness. The disks of `a` can fail.
     pub fn of_shapes(shapes: &[Shape]) -> (Self, Option<Head>, ServerProcess) {
