@@ -15,6 +15,12 @@ bh_driver_install(const struct bh_device_driver *functions)
 	driver = functions;
 }
 
+const struct bh_device_driver *
+bh_driver(void)
+{
+	return (driver);
+}
+
 static struct bh_io *
 to_io(zio_t *zio)
 {
@@ -220,7 +226,10 @@ device_io_start(zio_t *zio)
 
 	switch (zio->io_type) {
 	case ZIO_TYPE_READ:
-		kind = is_of_a_copy(zio) ? BH_IO_READ_OF_COPY : BH_IO_READ;
+		if (is_of_a_copy(zio))
+			kind = BH_IO_READ_OF_COPY;
+		else
+			kind = zio->io_priority == ZIO_PRIORITY_SCRUB ? BH_IO_READ_OF_SCAN : BH_IO_READ;
 		break;
 	case ZIO_TYPE_WRITE:
 		if (!is_of_a_log(zio))

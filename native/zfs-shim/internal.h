@@ -20,6 +20,9 @@ boolean_t bh_device_is_ours(const vdev_t *vd);
 /* Whether such a leaf, which is open, is on another host. */
 boolean_t bh_device_is_far(const vdev_t *vd);
 
+/* device.c: the functions of the Rust side. */
+const struct bh_device_driver *bh_driver(void);
+
 /* device.c: the library has changed the state of a leaf; the caller has the states of the pool's devices locked. */
 void bh_device_state_changed(vdev_t *vd);
 

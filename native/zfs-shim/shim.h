@@ -82,11 +82,25 @@ struct bh_device_shape {
 #define	BH_IO_WRITE_HERE	5	/* a write that may be made durable inside submit() */
 #define	BH_IO_WRITE_OF_LOG	6	/* a write that is flushed as soon as it is done */
 #define	BH_IO_READ_OF_COPY	7	/* a read of a scrub, a resilver or a rebuild */
+#define	BH_IO_READ_OF_SCAN	8	/* its read of pointers to blocks, for which a client may wait, too */
 
 /* Where the library may continue after a finished I/O. */
 #define	BH_CONTINUE_ELSEWHERE	0	/* on a thread of its own */
 #define	BH_CONTINUE_HERE		1	/* on this one, a driver's, if it cannot wait for another I/O */
 #define	BH_CONTINUE_SUBMITTER	2	/* on this one, which submitted it and is still in submit() */
+
+/* What a scan does next. */
+#define	BH_SCAN_GO_ON	0
+#define	BH_SCAN_LEAVE	1	/* it continues in the next transaction group */
+#define	BH_SCAN_AGAIN	2	/* the step is requested again: the function has blocked for a while */
+
+/* A step of a scan (scan_pace.c), which reads at most one block. */
+struct bh_scan_step {
+	uint64_t pool;		/* GUID */
+	uint64_t group;		/* the transaction group that syncs */
+	uint32_t is_group_awaited;	/* the end of that group */
+	uint32_t are_writers_delayed;	/* by the amount of dirty data */
+};
 
 /* An I/O of the library, which bh_io_complete() returns to it. */
 struct bh_io;
@@ -106,6 +120,11 @@ struct bh_device_driver {
 	void (*unusable)(uint64_t vdev_guid);
 	/* The `far` of the shape, when the device was opened. */
 	uint32_t (*is_far)(const void *device);
+	/* A scan is about to take a step. May block for a fraction of a second. */
+	uint32_t (*scan_step)(const struct bh_scan_step *step);
+	/* A scan reads a block from all devices that it needs, and writes it where it is missing. */
+	void (*scan_read_begins)(uint64_t bytes);
+	void (*scan_read_ended)(uint64_t bytes);
 };
 
 /* Before bh_engine_start(); `driver` must stay valid for ever. */

@@ -344,6 +344,9 @@ impl Upkeep for MemoryPool {
         })
     }
 
+    /// Its scans take no time.
+    fn bound_copies(&self, _: Option<u64>) {}
+
     fn trim(&self, _: TrimCommand) -> Result<(), PoolError> {
         self.begin_pool_change("trim", "trim").map(drop)
     }

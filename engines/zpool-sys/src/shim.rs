@@ -51,12 +51,32 @@ pub const BH_IO_WRITE_HERE: u32 = 5;
 pub const BH_IO_WRITE_OF_LOG: u32 = 6;
 /// A read of a scrub, a resilver or a rebuild.
 pub const BH_IO_READ_OF_COPY: u32 = 7;
+/// A scan's read of pointers to blocks, for which a client may wait, too.
+pub const BH_IO_READ_OF_SCAN: u32 = 8;
 /// The library completes the I/O on its own thread.
 pub const BH_CONTINUE_ELSEWHERE: u32 = 0;
 /// The library may complete the I/O on this thread, a driver's, if no further I/O blocks on it.
 pub const BH_CONTINUE_HERE: u32 = 1;
 /// The library may complete the I/O on this thread, which submitted it and has not returned.
 pub const BH_CONTINUE_SUBMITTER: u32 = 2;
+
+/// A scan may take its next step.
+pub const BH_SCAN_GO_ON: u32 = 0;
+/// A scan continues in the next transaction group.
+pub const BH_SCAN_LEAVE: u32 = 1;
+/// The step is requested again: the function has blocked for a while.
+pub const BH_SCAN_AGAIN: u32 = 2;
+
+/// A step of a scan; see the header.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct bh_scan_step {
+    pub pool: u64,
+    pub group: u64,
+    pub is_group_awaited: u32,
+    pub are_writers_delayed: u32,
+}
 
 /// An I/O of the library.
 #[repr(C)]
@@ -86,6 +106,9 @@ pub struct bh_device_driver {
     ),
     pub unusable: unsafe extern "C" fn(vdev_guid: u64),
     pub is_far: unsafe extern "C" fn(device: *const c_void) -> u32,
+    pub scan_step: unsafe extern "C" fn(step: *const bh_scan_step) -> u32,
+    pub scan_read_begins: unsafe extern "C" fn(bytes: u64),
+    pub scan_read_ended: unsafe extern "C" fn(bytes: u64),
 }
 
 /// Contiguous memory of an I/O.

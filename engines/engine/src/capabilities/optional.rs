@@ -238,6 +238,10 @@ pub trait Upkeep {
     /// Reads all data in the background and repairs errors; `status` reports the progress.
     fn scrub(&self, command: ScrubCommand) -> Result<(), PoolError>;
 
+    /// Bounds the bytes that scrubs and resilvers read in a second, each block counted once; `None`: without a bound.
+    /// Takes effect at once, until the pool is closed.
+    fn bound_copies(&self, bytes_per_s_max: Option<u64>);
+
     /// Discards free space on the devices.
     fn trim(&self, command: TrimCommand) -> Result<(), PoolError>;
 

@@ -18,7 +18,7 @@ use super::lock::{Identity, LockedFile, identity_of};
 use super::pace::{self, Later};
 use super::{
     Access, CompletionThread, Device, DeviceIo, DeviceOptions, Driver, IoKind, OpenFailure, Shape,
-    legs, ownership,
+    legs, ownership, scan,
 };
 
 /// An open device in the library's view.
@@ -58,6 +58,9 @@ static FUNCTIONS: sys::bh_device_driver = sys::bh_device_driver {
     submit,
     unusable,
     is_far,
+    scan_step: scan::step,
+    scan_read_begins: scan::read_begins,
+    scan_read_ended: scan::read_ended,
 };
 
 /// Deadlines are checked at this interval, which bounds their error.
@@ -503,8 +506,9 @@ pub(super) fn submit_now(request: Request) {
     let of_log = matches!(kind, sys::BH_IO_WRITE_OF_LOG | sys::BH_IO_WRITE_HERE);
     let here = matches!(kind, sys::BH_IO_FLUSH_HERE | sys::BH_IO_WRITE_HERE);
     let of_copy = kind == sys::BH_IO_READ_OF_COPY;
+    let of_client = of_log || kind == sys::BH_IO_READ;
     let kind = match kind {
-        sys::BH_IO_READ | sys::BH_IO_READ_OF_COPY => IoKind::Read,
+        sys::BH_IO_READ | sys::BH_IO_READ_OF_COPY | sys::BH_IO_READ_OF_SCAN => IoKind::Read,
         sys::BH_IO_WRITE | sys::BH_IO_WRITE_HERE | sys::BH_IO_WRITE_OF_LOG => IoKind::Write,
         sys::BH_IO_FLUSH | sys::BH_IO_FLUSH_HERE => IoKind::Flush,
         _ => IoKind::Trim,
@@ -523,6 +527,7 @@ pub(super) fn submit_now(request: Request) {
     io.submitter_may_wait = here;
     io.is_flushed_next = of_log;
     io.is_of_copy = of_copy;
+    io.is_of_client = of_client;
     if let Some(leg) = &open.in_flight.leg {
         io.note_root(leg);
     }

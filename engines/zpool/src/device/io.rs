@@ -11,6 +11,7 @@ use zpool_sys as sys;
 use super::legs::{Leg, LegFailure};
 use super::ownership;
 use super::pace::Pace;
+use super::scan;
 
 /// The operation of an I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -387,6 +388,8 @@ pub struct DeviceIo {
     pub(super) is_flushed_next: bool,
     /// A read of a scrub, a resilver or a rebuild.
     pub(super) is_of_copy: bool,
+    /// A read or a write to a log, for which clients may wait.
+    pub(super) is_of_client: bool,
 }
 
 impl DeviceIo {
@@ -416,6 +419,7 @@ impl DeviceIo {
             submitter_may_wait: false,
             is_flushed_next: false,
             is_of_copy: false,
+            is_of_client: false,
         }
     }
 
@@ -610,6 +614,9 @@ impl DeviceIo {
         self.in_flight.remove(self.slot);
         if self.is_of_copy && result.is_ok() {
             self.in_flight.copies.ended(self.cell.submitted.elapsed());
+        }
+        if self.is_of_client {
+            scan::client_took(self.cell.submitted);
         }
         // After a standstill, a thread that continues blocks until labels are read, and the thread of a remote device
         // is the one that receives them.

@@ -37,6 +37,7 @@ mod past_cache;
 mod probe;
 mod reservation;
 mod ring;
+mod scan;
 mod stamp;
 mod turns;
 mod workers;
@@ -54,9 +55,11 @@ pub use io::{CompletionThread, DeviceIo, IoKind};
 pub(crate) use lock::{Guarded, guard, unguard};
 pub use ownership::EXIT_OWNERSHIP_LOST;
 pub(crate) use ownership::{CHECK_GAP_MAX, Owner, attend, is_check_recent, retire, watch};
+pub(crate) use pace::note_client_request;
 pub(crate) use probe::far_labels;
 pub use probe::{Labelled, ProbeFailure, labelled, probe};
 pub use reservation::supports_reservations;
+pub(crate) use scan::bound_copies;
 pub use stamp::{STAMP_BYTES, device_bytes, read_stamps, write_labels, write_stamps};
 
 /// The properties of a device. Sizes in bytes.

@@ -21,14 +21,15 @@ static CLIENT_ACTIVE: AtomicBool = AtomicBool::new(false);
 /// The time of the last detection.
 static WAITING_SINCE: Mutex<Option<Instant>> = Mutex::new(None);
 
-/// Notes a client request to a device. On the path of each request, so it reads no clock.
-pub(super) fn note_client_request() {
+/// Notes a client request, to a volume or a device. On the path of each request, so it reads no clock.
+pub(crate) fn note_client_request() {
     if !CLIENT_ACTIVE.load(Ordering::Relaxed) {
         CLIENT_ACTIVE.store(true, Ordering::Relaxed);
     }
 }
 
-fn clients_wait(now: Instant) -> bool {
+/// Whether clients had requests lately.
+pub(super) fn clients_wait(now: Instant) -> bool {
     let mut since = WAITING_SINCE.lock().unwrap_or_else(PoisonError::into_inner);
     if CLIENT_ACTIVE.swap(false, Ordering::Relaxed) {
         *since = Some(now);

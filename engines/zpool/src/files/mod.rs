@@ -360,6 +360,7 @@ impl Files {
     fn using(&self) -> Result<Using<'_>, ObjectError> {
         // After a standstill, another head may own the cached data.
         device::attend();
+        device::note_client_request();
         match self.open.gate.enter() {
             Ok(()) => Ok(Using(&self.open)),
             Err(_) => Err(ObjectError::Closed),

@@ -387,6 +387,10 @@ impl Upkeep for Pool {
         self.refuse(DOING, PoolErrorKind::NothingToDo { why: why.into() })
     }
 
+    fn bound_copies(&self, bytes_per_s_max: Option<u64>) {
+        device::bound_copies(bytes_per_s_max);
+    }
+
     fn trim(&self, command: TrimCommand) -> Result<(), PoolError> {
         let status = self.status()?;
         let guids: Vec<u64> = status

@@ -235,6 +235,7 @@ impl Volume {
     ) -> Result<Using<'_>, DeviceError> {
         let gone = || DeviceError::new(ErrorKind::Gone, doing, extent);
         attend(wait_mode, doing, extent)?;
+        device::note_client_request();
         match self.shared.gate.enter() {
             Ok(()) => Ok(Using(&self.shared)),
             Err(Shut::Closed) => Err(gone()),
