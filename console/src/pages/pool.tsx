@@ -172,6 +172,9 @@ function ScrubCard({ pool }: { pool: PoolStatus }) {
       {pool.scrub_schedule && (
         <p class="muted">By itself {pool.scrub_schedule.when}, next {moment(pool.scrub_schedule.next * 1000)}.</p>
       )}
+      {pool.copy_rate_max && (
+        <p class="muted">Scrubs and resilvers read at most {bytes(Number(pool.copy_rate_max))} a second.</p>
+      )}
     </Card>
   );
 }

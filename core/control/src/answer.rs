@@ -20,6 +20,7 @@ pub use frozen::FrozenView;
 pub use shared::shared_names;
 
 use crate::advice::Advice;
+use crate::copy_rate::RateMax;
 use crate::exports::{AccessRule, NbdExport};
 pub use crate::key::KeyView;
 use crate::legs::LegsView;
@@ -261,6 +262,9 @@ pub struct PoolStatus {
     /// The schedule of scrubs, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scrub_schedule: Option<ScrubScheduleView>,
+    /// The bound on the rate of scrubs and resilvers in bytes a second, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy_rate_max: Option<RateMax>,
     /// Recommended actions, in this order; empty when the pool is healthy.
     pub advice: Vec<Advice>,
     /// Summary of its replication to other pools.

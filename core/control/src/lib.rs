@@ -12,6 +12,7 @@ pub mod advice;
 pub mod answer;
 pub mod calendar;
 pub mod client;
+pub mod copy_rate;
 pub mod descriptor;
 pub mod effect;
 pub mod exports;

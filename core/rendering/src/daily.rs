@@ -290,6 +290,9 @@ pub fn maintenance_lines(pool: &PoolStatus, text: &mut String) {
         let next = utc(schedule.next);
         let _ = writeln!(text, "scrubs:   {}, next {next}", schedule.when);
     }
+    if let Some(max) = pool.copy_rate_max {
+        let _ = writeln!(text, "copies:   at most {max} a second");
+    }
     for copy in &pool.left_out {
         text.push_str(&wrap::line("left out:", &copy.to_string()));
     }

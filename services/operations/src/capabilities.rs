@@ -54,9 +54,8 @@ pub fn demanded(request: &Request) -> Option<Capability> {
             OfPool::Status | OfPool::Iostat | OfPool::Export => None,
             OfPool::Close(_) | OfPool::Destroy(_) | OfPool::LogLevel(_) => None,
             OfPool::Events(_) => Some(Capability::History),
-            OfPool::Clear(_) | OfPool::Scrub(_) | OfPool::ScrubSchedule(_) => {
-                Some(Capability::Upkeep)
-            }
+            OfPool::Clear(_) | OfPool::CopyRate(_) => Some(Capability::Upkeep),
+            OfPool::Scrub(_) | OfPool::ScrubSchedule(_) => Some(Capability::Upkeep),
             OfPool::Add(_) | OfPool::Remove(_) | OfPool::Attach(_) | OfPool::Detach(_) => {
                 Some(Capability::Devices)
             }

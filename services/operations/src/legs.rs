@@ -64,6 +64,7 @@ pub fn check(context: &Context<'_>, request: &PoolRequest) -> Result<(), Failure
         | PoolRequest::Close(_)
         | PoolRequest::Destroy(_)
         | PoolRequest::Clear(_)
+        | PoolRequest::CopyRate(_)
         | PoolRequest::Get(_)
         | PoolRequest::LogLevel(_)
         | PoolRequest::Set(_)

@@ -7,6 +7,7 @@ pub mod block_class;
 mod capabilities;
 mod chap;
 pub mod copies;
+pub mod copy_rate;
 mod datasets;
 mod directory_names;
 mod discovery;

@@ -6,10 +6,10 @@ use std::path::Path;
 use control::answer::{Done, PoolStatus as PoolState, Property};
 use control::operations::pool::{
     DeviceGroup, GroupKind, GroupRole, PoolRequest, add::Add, add_head::AddHead, attach::Attach,
-    clear::Clear, create::PoolCreate, destroy, destroy::Destroy, detach::Detach,
-    discard_leg::DiscardLeg, events::Events, get::Get, log_level::LogLevel, offline::Offline,
-    online::Online, remove::Remove, replace::Replace, replace_disk::ReplaceDisk, scrub::Scrub,
-    scrub_schedule::ScrubSchedule, set::Set, set_witness::SetWitness,
+    clear::Clear, copy_rate::CopyRate, create::PoolCreate, destroy, destroy::Destroy,
+    detach::Detach, discard_leg::DiscardLeg, events::Events, get::Get, log_level::LogLevel,
+    offline::Offline, online::Online, remove::Remove, replace::Replace, replace_disk::ReplaceDisk,
+    scrub::Scrub, scrub_schedule::ScrubSchedule, set::Set, set_witness::SetWitness,
 };
 use control::request::Properties;
 use control::{Answer, Failure, FailureKind};
@@ -21,7 +21,7 @@ use leg_door::{LegRequest, MemberRequest};
 
 use super::loss::Loss;
 use super::volume::chosen;
-use super::{Context, events, failures, legs, replace, scrub, status};
+use super::{Context, copy_rate, events, failures, legs, replace, scrub, status};
 use crate::needs;
 
 /// Converts a `create` request into the engine's pool specification.
@@ -133,6 +133,7 @@ pub fn perform(
             scrub::perform(context, action, wait, progress)
         }
         PoolRequest::ScrubSchedule(ScrubSchedule { when }) => scrub::set_schedule(context, when),
+        PoolRequest::CopyRate(CopyRate { max }) => copy_rate::perform(context, max),
         PoolRequest::Clear(Clear {
             device,
             missing_devices_are_not_newer,

@@ -18,8 +18,8 @@ use super::documents::Documents;
 use super::next_step::steps;
 use super::space::{self, Promises};
 use super::{
-    Context, copies, discovery, documents, failures, filesystem, nbd, replicate, schedule, scrub,
-    secrets, target,
+    Context, copies, copy_rate, discovery, documents, failures, filesystem, nbd, replicate,
+    schedule, scrub, secrets, target,
 };
 
 /// Returns the summary, as far as it is available without a server.
@@ -94,6 +94,7 @@ pub fn pool_status(context: &Context<'_>, space: Option<PoolSpace>) -> Result<Po
         legs: None,
         scan: status.scan.as_ref().map(scan),
         scrub_schedule: scrub::schedule_view(context.pool),
+        copy_rate_max: copy_rate::stored(context.pool).ok().flatten(),
         advice: Vec::new(),
         replication: Vec::new(),
         damaged,

@@ -57,6 +57,7 @@ use control::{Answer, Failure, FailureKind};
 use engine::pool::Restart;
 use leg_door::LegPool;
 use operations::DocumentCache;
+use operations::copy_rate;
 use operations::events::NewEvent;
 use operations::replicate;
 use operations::seals::{Keeper, Seals};
@@ -554,6 +555,7 @@ fn announce(
         "listening"
     );
     steps.record_step(&args.pool, Step::Listening);
+    bound_copies(core);
     replay::start(core, awaited.is_any()).map_err(&failed)?;
     schedules::start(core).map_err(&failed)?;
     keys::start(core).map_err(&failed)?;
@@ -578,6 +580,14 @@ fn announce(
     };
     deferred_start::then(core, awaited, after_return).map_err(&failed)?;
     Ok(replication)
+}
+
+/// Applies the pool's bound on its copies before the first one resumes, some transaction groups after the import.
+fn bound_copies(core: &Core) {
+    let pool = core.pool.require();
+    if let Err(failure) = pool.and_then(|pool| copy_rate::apply(&*pool)) {
+        tracing::error!(%failure, "resilvers and scrubs have no bound on their rate");
+    }
 }
 
 /// Starts the work that must not delay clients.

@@ -4,6 +4,7 @@
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use crate::common::nbd::Nbd;
 use crate::common::tools::{installed, try_run};
@@ -147,6 +148,49 @@ fn paused_scrub_survives_kill_and_resumes_on_request() {
     let found = status(&machine);
     assert_eq!(found["scan"]["state"], "finished", "{found}");
     assert_eq!(next(&machine), "");
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn the_bound_on_copies_holds_after_a_kill_and_is_changed_while_the_pool_is_served() {
+    const MIB: u64 = 1 << 20;
+    let machine = TestHost::with_exported_volume();
+    let server = machine.serve("");
+    write(&machine, 0, &noise(6, 16 * MIB as usize));
+    for bad in ["0", "-1", "512K", "2T", "fast", "50MB/s"] {
+        machine.refused(
+            &format!("pool copy-rate tank -- {bad}"),
+            2,
+            "not a rate of copies",
+        );
+    }
+    assert!(status(&machine)["copy_rate_max"].is_null());
+    machine.ok("pool copy-rate tank 1M");
+    let again = machine.ok("pool copy-rate tank 1024K --json").json();
+    assert_eq!(again["changed"], false);
+    server.kill();
+    let server = machine.serve("");
+    assert_eq!(status(&machine)["copy_rate_max"], MIB.to_string());
+    let text = machine.ok("pool status tank").out;
+    assert!(text.contains("copies:   at most 1M a second"), "{text}");
+    let begun = Instant::now();
+    machine.ok("pool scrub tank");
+    let mut done = 0;
+    eventually("four seconds' worth is read", || {
+        let scan = &status(&machine)["scan"];
+        let percent = scan["percent"].as_f64().unwrap_or_default();
+        done = (percent / 100.0 * (16 * MIB) as f64) as u64;
+        done >= 4 * MIB
+    });
+    let least = Duration::from_millis((done - 3 * MIB) * 1000 / MIB);
+    assert!(begun.elapsed() >= least, "{done} in {:?}", begun.elapsed());
+    machine.ok("pool copy-rate tank unlimited");
+    assert!(status(&machine)["copy_rate_max"].is_null());
+    eventually("the rest is read at once", || {
+        status(&machine)["scan"]["state"] == "finished"
+    });
+    let shown = machine.ok("pool copy-rate tank").out;
+    assert!(shown.contains("as fast as its clients allow"), "{shown}");
     assert_eq!(server.stop(), 0);
 }
 

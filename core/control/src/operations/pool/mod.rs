@@ -34,6 +34,7 @@ noun! {
         remove::Remove,
         get::Get,
         set::Set,
+        copy_rate::CopyRate,
         log_level::LogLevel,
     }
     bare { status::Status, iostat::Iostat }

@@ -14,6 +14,7 @@ pub type Case = (&'static str, &'static str, &'static str);
 /// Operations that nothing but a failing device can refuse.
 pub const NEVER_REFUSED: &[&str] = &[
     "key.load_all",
+    "pool.copy_rate",
     "pool.scrub",
     "pool.scrub_schedule",
     "replicate.remove",

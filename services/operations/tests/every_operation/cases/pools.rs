@@ -235,6 +235,11 @@ pub const SCRUBS: &[Case] = &[
         "already",
     ),
     ("pool.scrub_schedule", r#"{"when":null}"#, "changed"),
+    ("pool.copy_rate", r#"{"max":null}"#, "already"),
+    ("pool.copy_rate", r#"{"max":"50M"}"#, "changed"),
+    ("pool.copy_rate", r#"{"max":"52428800"}"#, "already"),
+    ("pool.copy_rate", r#"{"max":"unlimited"}"#, "changed"),
+    ("pool.copy_rate", r#"{"max":"unlimited"}"#, "already"),
 ];
 
 pub const A_SUSPENDED_POOL: &[Case] = &[
