@@ -7,7 +7,9 @@ import json
 import mmap
 import os
 import resource
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +74,8 @@ class FioResult:
     seconds: float
     p99_us: float | None
     """Of the reads if there were any, else of the writes."""
+    times_ns: Mapping[int, int] = field(default_factory=dict)
+    """The number of these by their duration, with ``--output-format=json+``."""
 
 
 def parse_fio(output: str) -> FioResult:
@@ -93,7 +97,23 @@ def parse_fio(output: str) -> FioResult:
         bytes_written=told.get("write", {}).get("io_bytes", 0),
         seconds=max(part["runtime"] for part in told.values()) / 1000,
         p99_us=p99 / 1000 if p99 else None,
+        times_ns={int(time): count for time, count in first["clat_ns"].get("bins", {}).items()},
     )
+
+
+def p99_us_of(results: Iterable[FioResult]) -> float:
+    """Returns the p99 of all operations of these jobs together."""
+    counts: Counter[int] = Counter()
+    for result in results:
+        counts.update(result.times_ns)
+    beyond = counts.total() // 100
+    if beyond == 0:
+        raise ProofError(f"{counts.total()} operations are too few for a p99")
+    for time in sorted(counts, reverse=True):
+        beyond -= counts[time]
+        if beyond < 0:
+            return time / 1000
+    raise AssertionError("some operation is not among the slowest hundredth")
 
 
 def size_of(path: Path) -> int:
