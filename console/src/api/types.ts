@@ -2238,6 +2238,14 @@ export interface components {
              */
             in_use?: boolean;
         };
+        /** @description The bound on the rate of copies. */
+        PoolCopyRate: {
+            /**
+             * @description The new bound: `unlimited`, or bytes a second, such as `50M`; none: the present bound is reported.
+             * @default null
+             */
+            max?: components["schemas"]["RateMax"] | null;
+        };
         /** @description Destroy the pool; a server exits. The caller has checked the confirmation. */
         PoolDestroy: {
             /** @description Refuse, with the list of objects that would be destroyed: nothing was confirmed. */
@@ -2568,6 +2576,8 @@ export interface components {
         } | {
             set: components["schemas"]["PoolSet"];
         } | {
+            copy_rate: components["schemas"]["PoolCopyRate"];
+        } | {
             log_level: components["schemas"]["PoolLogLevel"];
         } | {
             events: components["schemas"]["PoolEvents"];
@@ -2663,6 +2673,8 @@ export interface components {
              * @description Allocated bytes of it.
              */
             allocated: number;
+            /** @description The bound on the rate of scrubs and resilvers in bytes a second, if there is one. */
+            copy_rate_max?: components["schemas"]["RateMax"] | null;
             /** @description Data damaged beyond repair, the first hundred ranges. */
             damaged?: components["schemas"]["DamageView"][];
             /** @description Savings of deduplication, if blocks were written with it. */
@@ -2955,6 +2967,8 @@ export interface components {
         };
         /** @description A rule of quorum. */
         QuorumRule: "two-node" | "witness" | "majority";
+        /** @description Bytes that a copy of a pool may read in a second, each block counted once. */
+        RateMax: string;
         /**
          * @description The grace period: clients may reclaim the opens and locks that they held at the previous server. Conflicting
          *     requests are refused until it is over.
@@ -4905,6 +4919,7 @@ export type PoolAddress = components['schemas']['PoolAddress'];
 export type PoolAttach = components['schemas']['PoolAttach'];
 export type PoolClear = components['schemas']['PoolClear'];
 export type PoolClose = components['schemas']['PoolClose'];
+export type PoolCopyRate = components['schemas']['PoolCopyRate'];
 export type PoolDestroy = components['schemas']['PoolDestroy'];
 export type PoolDetach = components['schemas']['PoolDetach'];
 export type PoolDiscardLeg = components['schemas']['PoolDiscardLeg'];
@@ -4948,6 +4963,7 @@ export type ProtocolView = components['schemas']['ProtocolView'];
 export type Question = components['schemas']['Question'];
 export type Quorum = components['schemas']['Quorum'];
 export type QuorumRule = components['schemas']['QuorumRule'];
+export type RateMax = components['schemas']['RateMax'];
 export type RecoveryView = components['schemas']['RecoveryView'];
 export type Refusal = components['schemas']['Refusal'];
 export type ReplacementView = components['schemas']['ReplacementView'];
