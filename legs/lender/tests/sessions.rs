@@ -7,6 +7,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
+use std::thread::{ThreadId, current};
 use std::time::{Duration, Instant};
 
 use certificates::{Identity, Purpose};
@@ -180,6 +181,14 @@ impl Leg {
     fn submit(&self, operation: Operation) -> Receiver<Response> {
         let (send, response) = channel();
         let done = Box::new(move |result| drop(send.send(result)));
+        self.leg.submit(operation, done);
+        response
+    }
+
+    /// The same, with the thread that completed it.
+    fn submit_noting_thread(&self, operation: Operation) -> Receiver<(ThreadId, Response)> {
+        let (send, response) = channel();
+        let done = Box::new(move |result| drop(send.send((current().id(), result))));
         self.leg.submit(operation, done);
         response
     }
@@ -472,6 +481,111 @@ fn cuts_and_resumes(world: &World) {
         }
     }
     assert_eq!(leg.leg.identity().session, session(1, 6));
+}
+
+/// Submits a durable write and receives its reply on this thread. Returns the threads that
+/// completed it.
+fn write_and_wait(leg: &NbdLeg, number: u64) -> Receiver<(ThreadId, Response)> {
+    let (send, response) = channel();
+    let done = Box::new(move |result| drop(send.send((current().id(), result))));
+    let operation = write(number % 64 * BLOCK as u64, number as u8);
+    if let Some(awaited) = leg.submit_awaited(operation, done) {
+        while awaited.receive() {}
+    }
+    response
+}
+
+/// Only the first reply needs another thread: afterwards that leaves the socket to the blocked thread.
+#[test]
+fn a_thread_that_waits_for_its_reply_receives_it_and_leaves_the_replies_of_others_to_the_leg() {
+    for world in [World::new(), World::encrypted()] {
+        let leg = world.leg(session(1, 1));
+        let begun = Instant::now();
+        let is_own = (0..).map(|number| {
+            let others = leg.submit_noting_thread(Operation::Read(Extent::new(0, BLOCK as u64)));
+            let response = write_and_wait(&leg.leg, number).recv_timeout(WAIT);
+            let (thread, written) = response.expect("an end");
+            written.expect("written");
+            let (other, read) = others.recv_timeout(WAIT).expect("an end");
+            read.expect("read");
+            assert_ne!(other, current().id(), "a read may wait for locks");
+            // Without another operation under way the socket is this thread's.
+            let (alone, _) = write_and_wait(&leg.leg, number)
+                .recv_timeout(WAIT)
+                .expect("an end");
+            thread == current().id() || alone == current().id()
+        });
+        let found = is_own
+            .take_while(|_| begun.elapsed() < WAIT)
+            .find(|is_own| *is_own);
+        assert_eq!(found, Some(true), "another thread received each reply");
+    }
+}
+
+#[test]
+fn a_reply_that_its_thread_gives_up_is_received_by_the_leg() {
+    let world = World::new();
+    let leg = world.leg(session(1, 1));
+    for number in 0..50 {
+        let (send, response) = channel();
+        let done = Box::new(move |result| drop(send.send(result)));
+        drop(leg.leg.submit_awaited(write(0, number), done));
+        let written = response.recv_timeout(WAIT).expect("an end");
+        written.expect("written");
+    }
+}
+
+/// No reply arrives. The thread stops waiting by its own deadline, long before that of the leg.
+#[test]
+fn a_thread_gives_up_a_reply_that_does_not_arrive() {
+    for world in [World::new(), World::encrypted()] {
+        let network = Network::to(world.address());
+        let leg = world.leg_by(session(1, 1), network.address, WAIT);
+        for number in 0..3 {
+            let written = write_and_wait(&leg.leg, number).recv_timeout(WAIT);
+            written.expect("an end").1.expect("written");
+        }
+        network.is_silent.store(true, Ordering::SeqCst);
+        let response = write_and_wait(&leg.leg, 4);
+        assert!(response.try_recv().is_err(), "the operation is pending");
+        leg.leg.close();
+        let (_, end) = response.recv_timeout(WAIT).expect("an end");
+        assert_eq!(end, Err(LegError::Closed));
+    }
+}
+
+/// The threads are blocked when the connection is closed.
+#[test]
+fn replies_that_threads_wait_for_come_by_the_next_session_when_the_link_is_cut() {
+    let world = World::encrypted();
+    let network = Network::to(world.address());
+    let leg = world.leg_by(session(1, 1), network.address, WAIT);
+    let writing = &leg.leg;
+    let (is_over, begun) = (AtomicBool::new(false), Instant::now());
+    std::thread::scope(|scope| {
+        let writers = [(); 3].map(|()| {
+            scope.spawn(|| {
+                let mut written = 0;
+                while !is_over.load(Ordering::SeqCst) && begun.elapsed() < WAIT {
+                    let response = write_and_wait(writing, written).recv_timeout(WAIT);
+                    response.expect("an end").1.expect("written");
+                    written += 1;
+                }
+                written
+            })
+        });
+        for number in 2..=6 {
+            leg.write(0, number as u8).expect("written");
+            network.cut();
+            assert_eq!(leg.event(), Event::Lost);
+            let access = world.access(session(1, number), network.address);
+            leg.leg.resume(&access).expect("resumed");
+        }
+        is_over.store(true, Ordering::SeqCst);
+        for writer in writers {
+            assert!(writer.join().expect("it ends") > 0);
+        }
+    });
 }
 
 #[test]

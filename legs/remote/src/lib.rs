@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 pub use handshake::agree;
 use leg_record::{DiskId, Session};
-pub use nbd_leg::{Access, Event, NbdLeg, Settings};
+pub use nbd_leg::{Access, Awaited, Event, NbdLeg, Settings};
 use units::Extent;
 
 /// The leg, and the session that permits writes.

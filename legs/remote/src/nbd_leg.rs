@@ -1,7 +1,9 @@
 //! A leg over NBD.
 
+mod input;
+mod reception;
+
 use std::collections::{BTreeMap, VecDeque};
-use std::io::{BufReader, Read};
 use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
@@ -13,9 +15,13 @@ use rustls::ClientConfig;
 
 use crate::handshake::connect;
 use crate::life::alive_at;
-use crate::request::{REPLY_BYTES, REQUEST_BYTES, decode, encode};
+use crate::request::{REQUEST_BYTES, encode};
 use crate::wire::Wire;
 use crate::{Done, Identity, LegError, Operation, Transport};
+
+use input::Input;
+pub use reception::Awaited;
+use reception::Duty;
 
 /// Operations under way.
 const OPERATIONS_MAX: usize = 4096;
@@ -27,8 +33,6 @@ const CHECKS_PER_DEADLINE: u32 = 16;
 const SILENCES_PER_DEADLINE: u32 = 4;
 /// A check of the clock that is late by this was stopped, with the whole process or host.
 const STALL_MIN: Duration = Duration::from_secs(1);
-/// Received by one system call.
-const RECEIVE_BYTES: usize = 256 << 10;
 
 /// How a lender is reached, and how long is waited.
 #[derive(Clone, Debug)]
@@ -76,10 +80,19 @@ struct Pending {
     operation: Operation,
     done: Done,
     submitted: Instant,
+    /// The thread that submitted it receives its reply.
+    is_awaited: bool,
+}
+
+/// A connection, and received data that is not used yet. One thread at a time has the input.
+struct Line {
+    wire: Arc<Wire>,
+    generation: u64,
+    input: Mutex<Input>,
 }
 
 enum Link {
-    Up(Arc<Wire>, SocketAddr),
+    Up(Arc<Line>, SocketAddr),
     Down { since: Instant },
     Failed(LegError),
 }
@@ -99,6 +112,8 @@ struct State {
     addresses: Vec<SocketAddr>,
     /// The time of the last received data.
     heard: Instant,
+    /// The receiving thread.
+    duty: Duty,
 }
 
 /// A request that is partly sent.
@@ -116,6 +131,8 @@ struct Inner {
     state: Mutex<State>,
     /// A request is to be sent, or no more will be.
     wake: Condvar,
+    /// The leg's own thread is to receive.
+    turn: Condvar,
     /// The holder sends; a request that the socket did not accept completely is left in it.
     sending: Mutex<Option<Sending>>,
     notify: Box<OnEvent>,
@@ -153,12 +170,14 @@ impl NbdLeg {
             unsent: VecDeque::new(),
             addresses: access.addresses.clone(),
             heard: Instant::now(),
+            duty: Duty::default(),
         };
         let inner = Arc::new(Inner {
             settings,
             bytes,
             state: Mutex::new(state),
             wake: Condvar::new(),
+            turn: Condvar::new(),
             sending: Mutex::default(),
             notify: Box::new(notify),
         });
@@ -193,6 +212,13 @@ impl NbdLeg {
         self.0.use_stream(reached, access.session)
     }
 
+    /// Submits an operation as [`Transport::submit`] does, and leaves its reply to the calling thread, which has no
+    /// other work. `None` if `done` was called.
+    pub fn submit_awaited(&self, operation: Operation, done: Done) -> Option<Awaited> {
+        let cookie = self.0.submit(operation, done, true)?;
+        Some(Awaited::new(&self.0, cookie))
+    }
+
     /// Closes the leg: all pending operations fail.
     pub fn close(&self) {
         self.0.fail(LegError::Closed);
@@ -215,7 +241,7 @@ impl Transport for NbdLeg {
     }
 
     fn submit(&self, operation: Operation, done: Done) {
-        self.0.submit(operation, done);
+        self.0.submit(operation, done, false);
     }
 }
 
@@ -249,37 +275,39 @@ impl Inner {
         (stream, address): (Wire, SocketAddr),
         session: Session,
     ) -> Result<(), LegError> {
-        let stream = Arc::new(stream);
-        let generation = {
+        let wire = Arc::new(stream);
+        let line = {
             let mut state = self.lock();
             match &state.link {
                 Link::Failed(error) => return Err(error.clone()),
-                Link::Up(old, _) => old.shut(),
+                Link::Up(old, _) => old.wire.shut(),
                 Link::Down { .. } => {}
             }
             state.generation += 1;
             state.identity.session = session;
-            state.link = Link::Up(Arc::clone(&stream), address);
+            let line = Arc::new(Line {
+                input: Mutex::new(Input::new(wire.receiver())),
+                wire,
+                generation: state.generation,
+            });
+            state.link = Link::Up(Arc::clone(&line), address);
             state.heard = Instant::now();
             state.unsent = state.pending.keys().copied().collect();
-            state.generation
+            state.duty.begin_anew();
+            line
         };
         self.wake.notify_all();
-        let inner = Arc::clone(self);
-        spawn("leg-receive", move || {
-            let end = inner.receive(&stream, generation);
-            stream.shut();
-            match end {
-                Received::Ended => inner.lost(generation),
-                Received::Broken(error) => inner.fail_if(generation, error),
-            }
-        })
-        .inspect_err(|_| self.lost(generation))
+        self.turn.notify_all();
+        let (inner, generation) = (Arc::clone(self), line.generation);
+        spawn("leg-receive", move || inner.receive_always(&line))
+            .inspect_err(|_| self.lost(generation))
     }
 
-    fn submit(&self, operation: Operation, done: Done) {
+    /// The cookie of the operation, unless it is done: `done` was called then.
+    fn submit(&self, operation: Operation, done: Done, is_awaited: bool) -> Option<u64> {
         let extent = operation.extent();
         let is_inside = extent.fits(self.bytes) && extent.length <= u64::from(PAYLOAD_BYTES_MAX);
+        let mut cookie = 0;
         let refused = {
             let mut state = self.lock();
             let refused = match &state.link {
@@ -295,13 +323,15 @@ impl Inner {
             match refused {
                 Some(error) => Some((done, error)),
                 None => {
-                    state.add(operation, done);
+                    cookie = state.add(operation, done, is_awaited);
+                    self.leave(state);
                     None
                 }
             }
         };
         if let Some((done, error)) = refused {
-            return done(Err(error));
+            done(Err(error));
+            return None;
         }
         // Here, if no other thread sends: it avoids a hand-over.
         match self.sending.try_lock() {
@@ -313,6 +343,7 @@ impl Inner {
             Err(TryLockError::WouldBlock) => self.wake.notify_all(),
             Err(TryLockError::Poisoned(_)) => unreachable!("no holder panics"),
         }
+        Some(cookie)
     }
 
     /// Sends as much as the socket accepts without blocking; returns whether that is all.
@@ -340,11 +371,11 @@ impl Inner {
     fn next<'a>(&self, sending: &'a mut Option<Sending>) -> Option<&'a mut Sending> {
         let mut state = self.lock();
         let generation = state.generation;
-        let Link::Up(socket, _) = &state.link else {
+        let Link::Up(line, _) = &state.link else {
             *sending = None;
             return None;
         };
-        let socket = Arc::clone(socket);
+        let socket = Arc::clone(&line.wire);
         let is_current = |current: &Sending| current.generation == generation;
         if !sending.as_ref().is_some_and(is_current) {
             let cookie = state.unsent.pop_front();
@@ -393,47 +424,6 @@ impl Inner {
             .map_or(true, |sending| sending.is_some())
     }
 
-    fn receive(&self, stream: &Wire, generation: u64) -> Received {
-        let mut from = BufReader::with_capacity(RECEIVE_BYTES, stream.receiver());
-        loop {
-            let mut head = [0; REPLY_BYTES];
-            if from.read_exact(&mut head).is_err() {
-                return Received::Ended;
-            }
-            let reply = match decode(&head) {
-                Ok(reply) => reply,
-                Err(error) => return Received::Broken(error),
-            };
-            let length = {
-                let mut state = self.lock();
-                if state.generation != generation {
-                    return Received::Ended;
-                }
-                state.heard = Instant::now();
-                match state.pending.get(&reply.cookie) {
-                    Some(pending) => pending.operation.read_bytes(),
-                    None => {
-                        return Received::Broken(LegError::Protocol("a reply without a request"));
-                    }
-                }
-            };
-            let mut data = Vec::new();
-            if reply.errno == 0 && length > 0 {
-                data = vec![0; length];
-                if from.read_exact(&mut data).is_err() {
-                    return Received::Ended;
-                }
-            }
-            let Some(done) = self.lock().remove(reply.cookie, generation) else {
-                return Received::Ended;
-            };
-            match reply.errno {
-                0 => done(Ok(data)),
-                errno => done(Err(LegError::Disk(errno))),
-            }
-        }
-    }
-
     /// The connection ended.
     fn lost(&self, generation: u64) {
         {
@@ -445,6 +435,7 @@ impl Inner {
             let since = Instant::now();
             state.link = Link::Down { since };
         }
+        self.turn.notify_all();
         (self.notify)(Event::Lost);
     }
 
@@ -461,15 +452,17 @@ impl Inner {
             let mut state = self.lock();
             match &state.link {
                 Link::Failed(_) => return,
-                Link::Up(socket, _) => socket.shut(),
+                Link::Up(line, _) => line.wire.shut(),
                 Link::Down { .. } => {}
             }
             state.link = Link::Failed(error.clone());
             state.unsent.clear();
             state.pending_bytes = 0;
+            state.duty.awaited = 0;
             std::mem::take(&mut state.pending)
         };
         self.wake.notify_all();
+        self.turn.notify_all();
         (self.notify)(Event::Failed(error.clone()));
         for pending in pending.into_values() {
             (pending.done)(Err(error.clone()));
@@ -524,7 +517,7 @@ impl Inner {
         match &state.link {
             Link::Up(_, address) if alive.contains(address) => state.heard = Instant::now(),
             // It is alive, and this connection is dead: the receiving thread detects its end.
-            Link::Up(socket, _) if !alive.is_empty() => socket.shut(),
+            Link::Up(line, _) if !alive.is_empty() => line.wire.shut(),
             _ => {
                 drop(state);
                 self.fail(LegError::Silent);
@@ -533,14 +526,8 @@ impl Inner {
     }
 }
 
-/// How receiving ended.
-enum Received {
-    Ended,
-    Broken(LegError),
-}
-
 impl State {
-    fn add(&mut self, operation: Operation, done: Done) {
+    fn add(&mut self, operation: Operation, done: Done, is_awaited: bool) -> u64 {
         self.cookie += 1;
         let cookie = self.cookie;
         self.pending_bytes += operation.extent().length;
@@ -548,18 +535,14 @@ impl State {
             operation,
             done,
             submitted: Instant::now(),
+            is_awaited,
         };
+        if is_awaited {
+            self.duty.note_awaited();
+        }
         self.pending.insert(cookie, pending);
         self.unsent.push_back(cookie);
-    }
-
-    fn remove(&mut self, cookie: u64, generation: u64) -> Option<Done> {
-        if self.generation != generation {
-            return None;
-        }
-        let pending = self.pending.remove(&cookie)?;
-        self.pending_bytes -= pending.operation.extent().length;
-        Some(pending.done)
+        cookie
     }
 
     /// Whether an operation is pending on a connection that was silent for this time.

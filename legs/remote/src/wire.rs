@@ -1,9 +1,10 @@
-//! The bytes of a connection, in the clear or encrypted. One thread receives and blocks; other threads send without
-//! blocking.
+//! The bytes of a connection, in the clear or encrypted. One thread at a time receives and blocks; other threads send
+//! without blocking.
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -86,10 +87,26 @@ impl Wire {
         let _ = poll(&mut both, Some(&LOOK));
     }
 
-    /// The input, for one thread.
-    pub(crate) fn receiver(&self) -> Receiver<'_> {
+    /// Blocks for input until then; returns whether there is any, or an end.
+    fn has_input(&self, until: Instant) -> bool {
+        let left = until.saturating_duration_since(Instant::now());
+        let wait = Timespec {
+            tv_sec: left.as_secs() as i64,
+            tv_nsec: left.subsec_nanos().into(),
+        };
+        let mut input = [PollFd::new(&self.socket, PollFlags::IN)];
+        match poll(&mut input, Some(&wait)) {
+            Ok(0) => false,
+            // An error shows itself when it is read.
+            Ok(_) => true,
+            Err(_) => !left.is_zero() && self.has_input(until),
+        }
+    }
+
+    /// The input, for one thread at a time.
+    pub(crate) fn receiver(self: &Arc<Self>) -> Receiver {
         Receiver {
-            wire: self,
+            wire: Arc::clone(self),
             plain: Vec::new(),
             used: 0,
             encrypted: Vec::new(),
@@ -116,21 +133,51 @@ impl Write for NoWait<'_> {
 }
 
 /// Receives, and blocks for input.
-pub(crate) struct Receiver<'a> {
-    wire: &'a Wire,
+pub(crate) struct Receiver {
+    wire: Arc<Wire>,
     /// Decrypted, of which the first `used` bytes were given away.
     plain: Vec<u8>,
     used: usize,
     encrypted: Vec<u8>,
 }
 
-impl Receiver<'_> {
-    /// Blocks for encrypted bytes and decrypts them; `false` at the end of the connection.
-    fn fill(&mut self, tls: &Mutex<ClientConnection>) -> io::Result<bool> {
+impl Receiver {
+    /// Blocks for input until then, or without a limit. Returns the number of bytes received, 0 at the end of the
+    /// connection; `None` when that time has passed.
+    pub(crate) fn receive(
+        &mut self,
+        bytes: &mut [u8],
+        until: Option<Instant>,
+    ) -> io::Result<Option<usize>> {
+        while self.used == self.plain.len() {
+            if until.is_some_and(|until| !self.wire.has_input(until)) {
+                return Ok(None);
+            }
+            let received = match self.wire.tls {
+                None => (&self.wire.socket).read(bytes).map(Some),
+                Some(_) => self.fill().map(|goes_on| (!goes_on).then_some(0)),
+            };
+            match received {
+                Ok(None) => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                end => return end,
+            }
+        }
+        let count = (&self.plain[self.used..]).read(bytes)?;
+        self.used += count;
+        Ok(Some(count))
+    }
+
+    /// Receives encrypted bytes and decrypts them; `false` at the end of the connection.
+    fn fill(&mut self) -> io::Result<bool> {
+        let wire = Arc::clone(&self.wire);
+        let Some(tls) = &wire.tls else {
+            return Ok(false);
+        };
         self.plain.clear();
         self.used = 0;
         self.encrypted.resize(RECEIVE_BYTES, 0);
-        let count = (&self.wire.socket).read(&mut self.encrypted)?;
+        let count = (&wire.socket).read(&mut self.encrypted)?;
         let mut rest = &self.encrypted[..count];
         let mut tls = lock(tls);
         while !rest.is_empty() {
@@ -146,26 +193,7 @@ impl Receiver<'_> {
             }
         }
         // Replies of TLS itself. The rest is sent with the next request.
-        let _ = self.wire.drain(&mut tls);
+        let _ = wire.drain(&mut tls);
         Ok(count > 0)
-    }
-}
-
-impl Read for Receiver<'_> {
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        let Some(tls) = &self.wire.tls else {
-            return (&self.wire.socket).read(bytes);
-        };
-        while self.used == self.plain.len() {
-            match self.fill(tls) {
-                Ok(true) => {}
-                Ok(false) => return Ok(0),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        let count = (&self.plain[self.used..]).read(bytes)?;
-        self.used += count;
-        Ok(count)
     }
 }
