@@ -162,6 +162,39 @@ may_wait_here(const vdev_t *vd)
 	    vd->vdev_parent->vdev_children == 1);
 }
 
+/* Whether another device of the same mirror is on another host. */
+static boolean_t
+has_far_sibling(const vdev_t *vd)
+{
+	const vdev_t *parent = vd->vdev_parent;
+
+	for (uint64_t c = 0; c < parent->vdev_children; c++) {
+		const vdev_t *sibling = parent->vdev_child[c];
+
+		if (sibling != vd && sibling->vdev_tsd != NULL && bh_device_is_ours(sibling) &&
+		    bh_device_is_far(sibling))
+			return (B_TRUE);
+	}
+	return (B_FALSE);
+}
+
+/* Determines how a write of a log is carried out. B_FALSE if it is deferred. */
+static boolean_t
+log_write_kind(zio_t *zio, uint32_t *kind)
+{
+	vdev_t *vd = zio->io_vd;
+
+	*kind = may_wait_here(vd) ? BH_IO_WRITE_HERE : BH_IO_WRITE_OF_LOG;
+	if (!bh_in_place_is_committing() || !bh_is_log_block(zio) || vd->vdev_tsd == NULL)
+		return (B_TRUE);
+	if (bh_device_is_far(vd)) {
+		*kind = BH_IO_WRITE_AWAITED;
+		bh_in_place_await();
+		return (B_TRUE);
+	}
+	return (!has_far_sibling(vd) || !bh_in_place_defer(zio));
+}
+
 static uint64_t
 shift_of(uint32_t block)
 {
@@ -219,6 +252,47 @@ device_close(vdev_t *vd)
 }
 
 static void
+submit(zio_t *zio, uint32_t kind)
+{
+	vdev_t *vd = zio->io_vd;
+
+	/*
+	 * A flush bypasses the queue, where a closed device would have been noticed. A device that has failed since its writes
+	 * also receives flushes, and the driver determines the fate of those writes.
+	 */
+	if (vd->vdev_tsd == NULL || bh_is_given_up(vd)) {
+		zio->io_error = ENXIO;
+		zio_interrupt(zio);
+		return;
+	}
+	driver->submit(vd->vdev_tsd, to_io(zio), kind, zio->io_offset, zio->io_size);
+}
+
+void
+bh_device_write_here(zio_t *zio)
+{
+	submit(zio, BH_IO_WRITE_HERE);
+}
+
+void
+bh_device_write_of_log(zio_t *zio)
+{
+	submit(zio, BH_IO_WRITE_OF_LOG);
+}
+
+boolean_t
+bh_device_receive(void)
+{
+	return (driver->receive() != 0);
+}
+
+void
+bh_device_release(void)
+{
+	driver->release();
+}
+
+static void
 device_io_start(zio_t *zio)
 {
 	vdev_t *vd = zio->io_vd;
@@ -232,10 +306,9 @@ device_io_start(zio_t *zio)
 			kind = zio->io_priority == ZIO_PRIORITY_SCRUB ? BH_IO_READ_OF_SCAN : BH_IO_READ;
 		break;
 	case ZIO_TYPE_WRITE:
-		if (!is_of_a_log(zio))
-			kind = BH_IO_WRITE;
-		else
-			kind = may_wait_here(vd) ? BH_IO_WRITE_HERE : BH_IO_WRITE_OF_LOG;
+		kind = BH_IO_WRITE;
+		if (is_of_a_log(zio) && !log_write_kind(zio, &kind))
+			return;
 		break;
 	case ZIO_TYPE_FLUSH:
 		kind = may_wait_here(vd) ? BH_IO_FLUSH_HERE : BH_IO_FLUSH;
@@ -248,16 +321,7 @@ device_io_start(zio_t *zio)
 		zio_interrupt(zio);
 		return;
 	}
-	/*
-	 * A flush bypasses the queue, where a closed device would have been noticed. A device that has failed since its writes
-	 * also receives flushes, and the driver determines the fate of those writes.
-	 */
-	if (vd->vdev_tsd == NULL || bh_is_given_up(vd)) {
-		zio->io_error = ENXIO;
-		zio_interrupt(zio);
-		return;
-	}
-	driver->submit(vd->vdev_tsd, to_io(zio), kind, zio->io_offset, zio->io_size);
+	submit(zio, kind);
 }
 
 static void

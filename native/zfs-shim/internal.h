@@ -121,6 +121,28 @@ void bh_in_place_begin(void);
 void bh_in_place_end(void);
 boolean_t bh_in_place_is_committing(void);
 /*
+ * Defers a write of the log to a device of this host until the thread waits for its commit, so that the same write to
+ * another host is in flight before. B_FALSE if it is not deferred.
+ */
+boolean_t bh_in_place_defer(zio_t *zio);
+/* The thread receives the reply to a write of the log itself when it waits for its commit. */
+void bh_in_place_await(void);
+/*
+ * Called before each wait of a thread for a condition, with its mutex. In the wait for a commit: carries out a deferred
+ * write or receives a reply, with the mutex released. In any other wait: hands over. Returns whether the mutex was
+ * released, after which the condition must be checked again.
+ */
+boolean_t bh_in_place_work(const kcondvar_t *cv, kmutex_t *mutex);
+/* Leaves deferred writes and awaited replies of this thread to other threads. Blocks on no I/O. */
+void bh_in_place_hand_over(void);
+/* Whether it reads or writes a block of an intent log, or a copy of the block on a device. */
+boolean_t bh_is_log_block(const zio_t *zio);
+/* device.c: carries out a deferred write on this thread, or without blocking; receives or releases awaited replies. */
+void bh_device_write_here(zio_t *zio);
+void bh_device_write_of_log(zio_t *zio);
+boolean_t bh_device_receive(void);
+void bh_device_release(void);
+/*
  * Between these the calling thread reads an intent log, which must be read one block after another. It continues after
  * each block by itself.
  */

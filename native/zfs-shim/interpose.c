@@ -39,6 +39,24 @@ arc_target_bytes(void)
 	return (arc_c * BH_BUFFERED_SHARE_FACTOR);
 }
 
+/* A wait for a condition. A thread that commits an intent log first does its own part of the commit. */
+void
+cv_wait(kcondvar_t *cv, kmutex_t *mp)
+{
+	if (bh_in_place_work(cv, mp))
+		return;
+	memset(&mp->m_owner, 0, sizeof (mp->m_owner));
+	VERIFY0(pthread_cond_wait(cv, &mp->m_lock));
+	mp->m_owner = pthread_self();
+}
+
+int
+cv_wait_sig(kcondvar_t *cv, kmutex_t *mp)
+{
+	cv_wait(cv, mp);
+	return (1);
+}
+
 /*
  * A wait with a deadline. The library's own function uses the wall clock: setting it back by an hour would stop
  * transaction groups for an hour, setting it forward would let a live pool's heartbeat appear
@@ -52,6 +70,8 @@ wait_until(kcondvar_t *cv, kmutex_t *mp, hrtime_t deadline_ns)
 		.tv_nsec = deadline_ns % NANOSEC,
 	};
 
+	if (bh_in_place_work(cv, mp))
+		return (1);
 	if (deadline_ns <= gethrtime())
 		return (-1);
 

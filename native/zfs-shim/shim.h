@@ -83,6 +83,7 @@ struct bh_device_shape {
 #define	BH_IO_WRITE_OF_LOG	6	/* a write that is flushed as soon as it is done */
 #define	BH_IO_READ_OF_COPY	7	/* a read of a scrub, a resilver or a rebuild */
 #define	BH_IO_READ_OF_SCAN	8	/* its read of pointers to blocks, for which a client may wait, too */
+#define	BH_IO_WRITE_AWAITED	9	/* as WRITE_OF_LOG, and the thread that submits it calls receive() or release() */
 
 /* Where the library may continue after a finished I/O. */
 #define	BH_CONTINUE_ELSEWHERE	0	/* on a thread of its own */
@@ -125,6 +126,13 @@ struct bh_device_driver {
 	/* A scan reads a block from all devices that it needs, and writes it where it is missing. */
 	void (*scan_read_begins)(uint64_t bytes);
 	void (*scan_read_ended)(uint64_t bytes);
+	/*
+	 * Receives a reply for a BH_IO_WRITE_AWAITED of this thread and completes its I/O, or leaves both to another thread
+	 * after some milliseconds. The caller holds no lock. Returns whether this thread awaits more replies.
+	 */
+	uint32_t (*receive)(void);
+	/* This thread awaits no more replies: another thread receives them. Completes no I/O. */
+	void (*release)(void);
 };
 
 /* Before bh_engine_start(); `driver` must stay valid for ever. */

@@ -67,6 +67,8 @@ zil_commit(zilog_t *log, uint64_t object)
 		__atomic_store_n(&library, bh_library_function(__func__),
 		    __ATOMIC_RELAXED);
 	library(log, object);
+	/* The commit is complete: blocks of other commits must not depend on the waits below. */
+	bh_in_place_hand_over();
 	bh_log_gaps_await(log->zl_spa);
 	/* The commit is not acknowledged before failed devices are on record. */
 	bh_given_up_await(log->zl_spa);

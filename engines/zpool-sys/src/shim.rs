@@ -53,6 +53,8 @@ pub const BH_IO_WRITE_OF_LOG: u32 = 6;
 pub const BH_IO_READ_OF_COPY: u32 = 7;
 /// A scan's read of pointers to blocks, for which a client may wait, too.
 pub const BH_IO_READ_OF_SCAN: u32 = 8;
+/// As [`BH_IO_WRITE_OF_LOG`], and the thread that submits it receives its reply.
+pub const BH_IO_WRITE_AWAITED: u32 = 9;
 /// The library completes the I/O on its own thread.
 pub const BH_CONTINUE_ELSEWHERE: u32 = 0;
 /// The library may complete the I/O on this thread, a driver's, if no further I/O blocks on it.
@@ -109,6 +111,8 @@ pub struct bh_device_driver {
     pub scan_step: unsafe extern "C" fn(step: *const bh_scan_step) -> u32,
     pub scan_read_begins: unsafe extern "C" fn(bytes: u64),
     pub scan_read_ended: unsafe extern "C" fn(bytes: u64),
+    pub receive: unsafe extern "C" fn() -> u32,
+    pub release: unsafe extern "C" fn(),
 }
 
 /// Contiguous memory of an I/O.

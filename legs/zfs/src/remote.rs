@@ -15,11 +15,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use leg_record::DiskId;
-use remote_leg::{LegError, NbdLeg, Operation, Transport as _};
+use remote_leg::{Awaited, LegError, NbdLeg, Operation, Transport as _};
 use rustix::io::Errno;
 use units::Extent;
 use zpool::device::{
-    Access, CompletionThread, Device, DeviceIo, Driver, IoKind, OpenFailure, Shape, Wrap,
+    Access, CompletionThread, Device, DeviceIo, Driver, IoKind, OpenFailure, Reception, Shape,
+    Wrap, await_here,
 };
 
 /// Bytes for the labels and other metadata at each end of a disk.
@@ -356,15 +357,18 @@ impl Device for RemoteDevice {
                     data: Arc::new(data),
                     durable,
                 };
-                leg.submit(
-                    write,
-                    Box::new(move |result| {
-                        if !durable {
-                            slot.written.fetch_add(1, Ordering::AcqRel);
-                        }
-                        io.complete(outcome(result), CompletionThread::Here);
-                    }),
-                );
+                let is_awaited = io.is_awaited();
+                let done = Box::new(move |result| {
+                    if !durable {
+                        slot.written.fetch_add(1, Ordering::AcqRel);
+                    }
+                    io.complete(outcome(result), CompletionThread::Here);
+                });
+                if !is_awaited {
+                    leg.submit(write, done);
+                } else if let Some(awaited) = leg.submit_awaited(write, done) {
+                    await_here(Box::new(Reply(awaited)));
+                }
             }
             IoKind::Flush if slot.is_clean() => io.complete(Ok(()), CompletionThread::Here),
             IoKind::Flush => {
@@ -381,6 +385,15 @@ impl Device for RemoteDevice {
             }
             IoKind::Trim => io.complete(Err(Errno::OPNOTSUPP), CompletionThread::Elsewhere),
         }
+    }
+}
+
+/// The reply to a write of a log.
+struct Reply(Awaited);
+
+impl Reception for Reply {
+    fn receive(&self) -> bool {
+        self.0.receive()
     }
 }
 

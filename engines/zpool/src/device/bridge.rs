@@ -18,7 +18,7 @@ use super::lock::{Identity, LockedFile, identity_of};
 use super::pace::{self, Later};
 use super::{
     Access, CompletionThread, Device, DeviceIo, DeviceOptions, Driver, IoKind, OpenFailure, Shape,
-    legs, ownership, scan,
+    awaited, legs, ownership, scan,
 };
 
 /// An open device in the library's view.
@@ -61,6 +61,8 @@ static FUNCTIONS: sys::bh_device_driver = sys::bh_device_driver {
     scan_step: scan::step,
     scan_read_begins: scan::read_begins,
     scan_read_ended: scan::read_ended,
+    receive: awaited::receive,
+    release: awaited::release,
 };
 
 /// Deadlines are checked at this interval, which bounds their error.
@@ -464,9 +466,10 @@ unsafe extern "C" fn submit(
         length,
     };
     match kind {
-        sys::BH_IO_READ | sys::BH_IO_WRITE_OF_LOG | sys::BH_IO_WRITE_HERE => {
-            pace::note_client_request()
-        }
+        sys::BH_IO_READ
+        | sys::BH_IO_WRITE_OF_LOG
+        | sys::BH_IO_WRITE_HERE
+        | sys::BH_IO_WRITE_AWAITED => pace::note_client_request(),
         sys::BH_IO_READ_OF_COPY => {
             // SAFETY: as in `submit_now`.
             let open = unsafe { &*request.device };
@@ -503,13 +506,17 @@ pub(super) fn submit_now(request: Request) {
     } = request;
     // SAFETY: `device` came from `open` and is not closed while I/O is outstanding.
     let open = unsafe { &*device };
-    let of_log = matches!(kind, sys::BH_IO_WRITE_OF_LOG | sys::BH_IO_WRITE_HERE);
+    let is_awaited = kind == sys::BH_IO_WRITE_AWAITED;
+    let of_log = is_awaited || matches!(kind, sys::BH_IO_WRITE_OF_LOG | sys::BH_IO_WRITE_HERE);
     let here = matches!(kind, sys::BH_IO_FLUSH_HERE | sys::BH_IO_WRITE_HERE);
     let of_copy = kind == sys::BH_IO_READ_OF_COPY;
     let of_client = of_log || kind == sys::BH_IO_READ;
     let kind = match kind {
         sys::BH_IO_READ | sys::BH_IO_READ_OF_COPY | sys::BH_IO_READ_OF_SCAN => IoKind::Read,
-        sys::BH_IO_WRITE | sys::BH_IO_WRITE_HERE | sys::BH_IO_WRITE_OF_LOG => IoKind::Write,
+        sys::BH_IO_WRITE
+        | sys::BH_IO_WRITE_HERE
+        | sys::BH_IO_WRITE_OF_LOG
+        | sys::BH_IO_WRITE_AWAITED => IoKind::Write,
         sys::BH_IO_FLUSH | sys::BH_IO_FLUSH_HERE => IoKind::Flush,
         _ => IoKind::Trim,
     };
@@ -526,6 +533,9 @@ pub(super) fn submit_now(request: Request) {
     let mut io = unsafe { DeviceIo::from_library(io, kind, offset, length, &open.in_flight) };
     io.submitter_may_wait = here;
     io.is_flushed_next = of_log;
+    if is_awaited {
+        io.awaited_by = Some(std::thread::current().id());
+    }
     io.is_of_copy = of_copy;
     io.is_of_client = of_client;
     if let Some(leg) = &open.in_flight.leg {

@@ -6,7 +6,7 @@
 //! threads. Direct suits disks, because the library caches their data itself; cached suits files, which are small or
 //! replace disks in a test.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -17,7 +17,7 @@ use rustix::fs::{FallocateFlags, OFlags, fallocate, fstat};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use super::backing::Backing;
-use super::io::{CompletionThread, DeviceIo, IoKind, LentPiece};
+use super::io::{CompletionThread, DURABLE_WRITE_BYTES_MAX, DeviceIo, IoKind, LentPiece};
 use super::lock::{LockedFile, acquire};
 use super::page_cache;
 use super::past_cache::{PastCache, reopen_cached};
@@ -378,10 +378,13 @@ impl Core {
             return None;
         }
         let _turn = past_cache.try_begin(Way::Direct, io)?;
-        let result = io.in_place(|pieces| match pieces {
-            [piece] => past_cache.write_durably(io.offset(), piece),
-            _ => None,
-        })??;
+        let result = match io.is_of_leg() {
+            true => write_copy_durably(past_cache, io)?,
+            false => io.in_place(|pieces| match pieces {
+                [piece] => past_cache.write_durably(io.offset(), piece),
+                _ => None,
+            })??,
+        };
         if result.is_err() {
             // Part of it may have been written.
             self.file.note_written();
@@ -413,8 +416,21 @@ impl Core {
     }
 }
 
-/// Larger log blocks are issued several at a time, and one flush after them costs less than one each.
-const DURABLE_WRITE_BYTES_MAX: usize = 64 << 10;
+/// Writes durably from a copy, so that the deadline can return the library's memory while the disk hangs: the other legs
+/// have the data.
+fn write_copy_durably(past_cache: &PastCache, io: &DeviceIo) -> Option<Result<(), Errno>> {
+    thread_local! {
+        static COPY: RefCell<Buffer> = RefCell::default();
+    }
+    // No I/O is completed while it is borrowed.
+    COPY.with_borrow_mut(|buffer| {
+        let data = buffer.bytes(io.length());
+        match io.copy_to(data) {
+            true => past_cache.write_durably(io.offset(), data),
+            false => None,
+        }
+    })
+}
 
 /// A write of this size should be written to the disk at once,
 const LARGE_WRITE_BYTES_MIN: usize = 64 << 10;

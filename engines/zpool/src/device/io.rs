@@ -3,6 +3,7 @@
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -51,6 +52,9 @@ impl CompletionThread {
 
 /// Maximum pieces of memory for a vectored system call: 1 MiB of the smallest blocks of a volume.
 const PIECES_MAX: usize = 256;
+
+/// Larger blocks of a log come several at a time, and one flush after them costs less than one for each.
+pub(super) const DURABLE_WRITE_BYTES_MAX: usize = 64 << 10;
 
 /// A piece of memory in the kernel's layout (`struct iovec`).
 #[repr(C)]
@@ -390,6 +394,8 @@ pub struct DeviceIo {
     pub(super) is_of_copy: bool,
     /// A read or a write to a log, for which clients may wait.
     pub(super) is_of_client: bool,
+    /// The thread that will receive its reply.
+    pub(super) awaited_by: Option<ThreadId>,
 }
 
 impl DeviceIo {
@@ -420,6 +426,7 @@ impl DeviceIo {
             is_flushed_next: false,
             is_of_copy: false,
             is_of_client: false,
+            awaited_by: None,
         }
     }
 
@@ -478,6 +485,18 @@ impl DeviceIo {
     /// trip of the flush.
     pub fn is_flushed_next(&self) -> bool {
         self.is_flushed_next
+    }
+
+    /// Whether it belongs to a leg, which the pool continues without after the deadline.
+    pub(super) fn is_of_leg(&self) -> bool {
+        self.in_flight.leg.is_some()
+    }
+
+    /// Whether the calling thread can receive the reply of another host itself
+    /// ([`await_here`](super::await_here)).
+    pub fn is_awaited(&self) -> bool {
+        self.awaited_by
+            .is_some_and(|thread| thread == std::thread::current().id())
     }
 
     /// The operation.

@@ -22,6 +22,7 @@
 //! suspended until then. If the device had returned an error, this process terminates when it flushes again, and the
 //! next one starts from the contents of the device.
 
+mod awaited;
 mod backing;
 mod bridge;
 mod disk;
@@ -47,6 +48,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use awaited::{Reception, await_here};
 pub use bridge::{Claim, claim, open_failure};
 pub(crate) use bridge::{
     OpenDisk, devices_with_failed_flush, install, is_there, open_disks, timeout,

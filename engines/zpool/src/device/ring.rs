@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use io_uring::register::Restriction;
 use io_uring::{IoUring, opcode, squeue, types};
-use rustix::io::Errno;
+use rustix::io::{Errno, ReadWriteFlags};
 
 use super::CompletionThread;
-use super::io::{DeviceIo, IoKind, LentPiece};
+use super::io::{DURABLE_WRITE_BYTES_MAX, DeviceIo, IoKind, LentPiece};
 use super::lock::LockedFile;
 
 /// Alignment that suits every disk.
@@ -161,6 +161,11 @@ impl Lent {
     }
 }
 
+/// Whether a write is made durable by the same call. Larger blocks of a log come several at a time, and are flushed together.
+fn writes_durably(io: &DeviceIo) -> bool {
+    io.kind() == IoKind::Write && io.is_flushed_next && io.length() <= DURABLE_WRITE_BYTES_MAX
+}
+
 /// The ring.
 pub(super) struct Ring {
     uring: IoUring,
@@ -242,6 +247,10 @@ impl Ring {
     fn launch(&self, mut flight: Box<Flight>) {
         let fd = types::Fd(flight.file.fd.as_raw_fd());
         let (kind, length, done) = (flight.io.kind(), flight.io.length(), flight.done);
+        let durably = match writes_durably(&flight.io) {
+            true => ReadWriteFlags::DSYNC.bits() as i32,
+            false => 0,
+        };
         let offset = flight.io.offset() + done as u64;
         let entry = match &mut flight.memory {
             Memory::Lent(lent) => {
@@ -255,7 +264,10 @@ impl Ring {
                 let (data, count) = (rest.as_mut_ptr(), rest.len() as u32);
                 match kind {
                     IoKind::Read => opcode::Read::new(fd, data, count).offset(offset).build(),
-                    IoKind::Write => opcode::Write::new(fd, data, count).offset(offset).build(),
+                    IoKind::Write => opcode::Write::new(fd, data, count)
+                        .offset(offset)
+                        .rw_flags(durably)
+                        .build(),
                     IoKind::Flush | IoKind::Trim => opcode::Fsync::new(fd)
                         .flags(types::FsyncFlags::DATASYNC)
                         .build(),
@@ -340,7 +352,9 @@ impl Ring {
         let Flight {
             io, file, memory, ..
         } = *flight;
-        if io.kind() == IoKind::Write {
+        let is_durable =
+            outcome.is_ok() && matches!(memory, Memory::Own(..)) && writes_durably(&io);
+        if io.kind() == IoKind::Write && !is_durable {
             // Even if it failed: part of it may have been written.
             file.note_written();
         }
