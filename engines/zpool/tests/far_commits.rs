@@ -18,8 +18,8 @@ use engine::volume::OpenOptions;
 use units::ByteCount;
 use volume_support::{disk_files, volume_name};
 use zpool::device::{
-    Access, Device, DeviceIo, Driver, IoKind, OpenFailure, Place, Reception, Shape, Wrap,
-    await_here,
+    Access, CompletionThread, Device, DeviceIo, Driver, IoKind, OpenFailure, Reception, Shape,
+    Wrap, await_here,
 };
 use zpool::{Engine, EngineOptions, HostId, Pool, Volume};
 
@@ -76,7 +76,7 @@ impl Device for MirrorDevice {
 
     fn submit(&self, io: DeviceIo) {
         if io.kind() == IoKind::Flush {
-            return io.complete(Ok(()), Place::Here);
+            return io.complete(Ok(()), CompletionThread::Here);
         }
         if !io.is_awaited() {
             if !self.is_far && io.is_flushed_next() {

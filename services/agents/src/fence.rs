@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use cluster::host::Machine;
+use cluster::host::Host;
 use cluster::process::Invocation;
 use leg_door::{LegFiles, PowerOff};
 use rustix::time::{ClockId, clock_gettime};
@@ -49,7 +49,7 @@ fencing topology. In a split of the networks between two heads it fails on the h
 
 /// The surroundings of one run.
 pub(crate) struct Fence<'a> {
-    pub(crate) machine: &'a dyn Machine,
+    pub(crate) machine: &'a dyn Host,
     pub(crate) legs: &'a dyn LegFiles,
     /// The configuration of legs.
     pub(crate) config: &'a Path,
@@ -101,7 +101,7 @@ pub(crate) fn run(fence: &Fence<'_>) -> ExitCode {
     // Pacemaker may be gone; then the result has no receiver.
     let _ = std::io::stdout().write_all(outcome.output.as_bytes());
     if let Some(why) = outcome.why {
-        output::log().say(&format!("{why}\n"));
+        output::log().write_line(&format!("{why}\n"));
     }
     ExitCode::from(u8::from(!outcome.is_success))
 }
@@ -198,7 +198,7 @@ mod tests {
 
     struct Tool(bool);
 
-    impl Machine for Tool {
+    impl Host for Tool {
         fn run(&self, invocation: &Invocation) -> Result<Output, RunError> {
             assert_eq!(invocation.arguments, ["-g", "runtime.members.1.status"]);
             let status = if self.0 { "joined" } else { "left" };

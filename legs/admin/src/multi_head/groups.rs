@@ -46,7 +46,7 @@ impl LegsOfPool {
             let mut network = self.network(Proof::None);
             network.configuration = file.digest(self.record()).unwrap_or_default();
             let names = self.names((*file).clone());
-            ::legs::see_new_disk(self.config(), network, *disk, may_overwrite, names)
+            ::legs::inspect_new_disk(self.config(), network, *disk, may_overwrite, names)
                 .map_err(|error| self.unfit(&error))?;
             self.is_large_enough(&file, *disk)?;
         }
