@@ -2,6 +2,7 @@
 
 mod volume_support;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -50,14 +51,15 @@ fn a_block_is_compressed_if_its_sample_shrinks() {
     let spec = PoolSpec::new(name, GroupKind::Stripe, devices);
     let pool = Pool::create(engine, &spec).expect("the pool is created");
 
+    let one = |range: Range<usize>| Vec::from([range]);
     let quarters = [0, 1, 2, 3].map(|quarter| quarter * BLOCK / 4);
     let pieces = quarters.map(|at| at..at + PIECE);
     // (name, bytes of a block, its noise, whether it is stored in full)
     let kinds = [
-        ("noise", BLOCK, vec![0..BLOCK], true),
+        ("noise", BLOCK, one(0..BLOCK), true),
         ("zeros-between-pieces", BLOCK, pieces.to_vec(), true),
-        ("half-of-noise", BLOCK, vec![0..BLOCK / 2], false),
-        ("noise-between-pieces", BLOCK, vec![PIECE..BLOCK / 4], false),
+        ("half-of-noise", BLOCK, one(0..BLOCK / 2), false),
+        ("noise-between-pieces", BLOCK, one(PIECE..BLOCK / 4), false),
         (
             "small",
             32 * KIB,

@@ -181,7 +181,7 @@ impl Route {
     }
 
     /// For users in sessions only.
-    pub const fn from_user(mut self) -> Self {
+    pub const fn users_only(mut self) -> Self {
         self.wants_person = true;
         self
     }
