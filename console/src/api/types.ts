@@ -193,8 +193,9 @@ export interface components {
              */
             timeouts?: components["schemas"]["TimeoutWishes"];
             /**
-             * @description The third member (`bulkhead-witness`) of the record of legs with two heads. Differs from the one in `quorum`,
-             *     which has a vote and stores nothing; both can run on the same host.
+             * @description The third member (`bulkhead-witness`) of the record of legs with two heads. With `rule = "two-node"` it also decides
+             *     which head survives when they do not see each other. Differs from the one in `quorum`, which has a vote and stores
+             *     nothing.
              */
             witness?: components["schemas"]["LegWitness"] | null;
         };
@@ -998,9 +999,10 @@ export interface components {
             bmc?: components["schemas"]["Bmc"] | null;
             /**
              * Format: uint32
-             * @description Wait before this head is powered off, in seconds (Pacemaker's smallest unit). With two heads exactly one has a
-             *     longer delay: when both are healthy and do not see each other, that one survives. Prefer the head that serves
-             *     fewer pools, because a crash of the other is then taken over without the wait.
+             * @description Wait before this head is powered off, in seconds (Pacemaker's smallest unit). With two heads and no witness
+             *     exactly one has a longer delay: when both are healthy and do not see each other, that one survives. Prefer the
+             *     head that serves fewer pools, because a crash of the other is then taken over without the wait. With a witness
+             *     leave it out: the head that survives is decided with the witness.
              * @default 0
              */
             delay_s?: number;
