@@ -59,11 +59,14 @@ pub(crate) const fn accepts(call: &Call, door: CallListener) -> Accepted {
     }
 }
 
-/// Returns the payload of the reply if the call is slow, according to its first operations.
-pub(crate) fn slow_payload(call: &Call, arguments: &[u8]) -> Option<u32> {
+/// Returns why the call is slow, according to its first operations; `None` if it is fast.
+pub(crate) fn slow_payload(call: &Call, arguments: &[u8]) -> Option<v4::Long> {
     match (call.program, call.version) {
         (PROGRAM, VERSION) if call.procedure == COMPOUND => v4::slow_payload(arguments),
-        (PROGRAM, v3::VERSION) => v3::slow_payload(call.procedure, arguments),
+        (PROGRAM, v3::VERSION) => match v3::slow_payload(call.procedure, arguments)? {
+            0 => Some(v4::Long::Contents),
+            payload => Some(v4::Long::Payload(payload)),
+        },
         _ => None,
     }
 }

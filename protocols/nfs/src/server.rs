@@ -2,6 +2,7 @@
 //! Changes that block other calls are passed to workers, so that one commit serves many calls.
 
 mod session;
+mod together;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;

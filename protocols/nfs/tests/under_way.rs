@@ -17,35 +17,106 @@ use serving::ListenAddress;
 
 const EVENT_TIMEOUT: Duration = Duration::from_secs(20);
 const NFS_3: (u32, u32) = (100_003, 3);
+const NFS_4: (u32, u32) = (100_003, 4);
+const COMPOUND: u32 = 1;
 const GETATTR: u32 = 1;
 const READ: u32 = 6;
 const COMMIT: u32 = 21;
 
-/// A record with a call of root for a file.
-fn call(number: u32, procedure: u32, file: &[u8], more: &[u32]) -> Vec<u8> {
+/// A record with a call of root.
+fn record(
+    number: u32,
+    (program, version): (u32, u32),
+    procedure: u32,
+    arguments: &[u8],
+) -> Vec<u8> {
     let mut call = Writer::new();
-    let header = [0, number, 0, 2, NFS_3.0, NFS_3.1, procedure];
+    let header = [0, number, 0, 2, program, version, procedure];
     // AUTH_SYS of root, and no verifier.
     for word in header.into_iter().chain([1, 20, 0, 0, 0, 0, 0, 0, 0]) {
         call.u32(word);
     }
-    call.opaque(file);
-    more.iter().for_each(|word| call.u32(*word));
+    call.append(arguments);
     call.set_u32(0, 1 << 31 | (call.len() - 4) as u32);
     call.into_bytes()
+}
+
+/// A record with a call of root for a file.
+fn call(number: u32, procedure: u32, file: &[u8], more: &[u32]) -> Vec<u8> {
+    let mut arguments = Writer::new();
+    arguments.opaque(file);
+    more.iter().for_each(|word| arguments.u32(*word));
+    record(number, NFS_3, procedure, arguments.bytes())
+}
+
+/// A record with a compound of minor version 1 without a tag.
+fn compound(number: u32, operations: u32, arguments: impl FnOnce(&mut Writer)) -> Vec<u8> {
+    let mut writer = Writer::new();
+    [0, 1, operations].iter().for_each(|word| writer.u32(*word));
+    arguments(&mut writer);
+    record(number, NFS_4, COMPOUND, writer.bytes())
 }
 
 fn commit(number: u32, file: &[u8]) -> Vec<u8> {
     call(number, COMMIT, file, &[0, 0, 0])
 }
 
-/// Returns the transaction ID of the next reply.
-fn answered(stream: &mut TcpStream) -> u32 {
+/// Returns the next reply.
+fn reply(stream: &mut TcpStream) -> Vec<u8> {
     let mut mark = [0; 4];
     stream.read_exact(&mut mark).expect("an answer");
     let mut answer = vec![0; (u32::from_be_bytes(mark) & 0x7fff_ffff) as usize];
     stream.read_exact(&mut answer).expect("all of it");
-    Reader::new(&answer).u32().expect("a number")
+    answer
+}
+
+/// Returns the transaction ID of the next reply.
+fn answered(stream: &mut TcpStream) -> u32 {
+    Reader::new(&reply(stream)).u32().expect("a number")
+}
+
+/// Sends a compound of one operation, and returns the bytes after its status.
+fn result_of(stream: &mut TcpStream, arguments: impl FnOnce(&mut Writer)) -> Vec<u8> {
+    stream.write_all(&compound(0, 1, arguments)).expect("sent");
+    // The header of the reply has 24 bytes; status, tag and count 12; the operation and its status 8.
+    let reply = reply(stream);
+    assert_eq!(reply[24..28], [0; 4], "it is refused");
+    reply[24 + 12 + 8..].to_vec()
+}
+
+/// Establishes a session with this number of slots.
+fn session(stream: &mut TcpStream, slots: u32) -> [u8; 16] {
+    let client = result_of(stream, |writer| {
+        writer.u32(42);
+        writer.u64(1);
+        writer.opaque(b"client");
+        [0, 0, 0].iter().for_each(|word| writer.u32(*word));
+    });
+    let made = result_of(stream, |writer| {
+        writer.u32(43);
+        writer.fixed(&client[..8]);
+        let channel = [0, 8192, 8192, 8192, 8, slots, 0];
+        let words = [1, 0].into_iter().chain(channel).chain(channel);
+        words
+            .chain([0x4000_0000, 0])
+            .for_each(|word| writer.u32(word));
+    });
+    *made.first_chunk().expect("a session")
+}
+
+/// A call that creates a directory in the root, in a slot of its own.
+fn make(session: &[u8; 16], number: u32) -> Vec<u8> {
+    compound(number, 3, |writer| {
+        writer.u32(53);
+        writer.fixed(session);
+        let (sequence, slot) = (1, number);
+        // No cached reply; PUTROOTFH; CREATE of a directory, without attributes.
+        [sequence, slot, slot, 0, 24, 6, 2]
+            .iter()
+            .for_each(|word| writer.u32(*word));
+        writer.opaque(format!("made-{number}").as_bytes());
+        [0, 0].iter().for_each(|word| writer.u32(*word));
+    })
 }
 
 fn key() -> HandleKey {
@@ -147,4 +218,50 @@ fn commits_do_not_block_long_reads() {
     let mut last: Vec<u32> = (1..=6).map(|_| answered(&mut stream)).collect();
     last.sort_unstable();
     assert_eq!(last, [1, 2, 3, 4, 5, 6]);
+}
+
+/// The first call may reach the worker alone, and all others arrive during its commit.
+#[test]
+fn changes_that_wait_together_share_a_commit_and_no_reply_precedes_it() {
+    const CALLS: u32 = 9;
+    let (files, _) = one_file(b"");
+    let limits = ServerLimits {
+        workers_max: 1,
+        ..ServerLimits::default()
+    };
+    let (_server, mut stream) = serve(&files, limits);
+    let session = session(&mut stream, CALLS + 1);
+    // RECLAIM_COMPLETE, after SEQUENCE in the first slot.
+    let complete = compound(0, 2, |writer| {
+        writer.u32(53);
+        writer.fixed(&session);
+        [1, 0, 0, 0, 58, 0]
+            .iter()
+            .for_each(|word| writer.u32(*word));
+    });
+    stream.write_all(&complete).expect("sent");
+    assert_eq!(reply(&mut stream)[24..28], [0; 4], "RECLAIM_COMPLETE");
+    let before = files.commits();
+    let delayed = files.delay_commits();
+    let calls: Vec<u8> = (1..=CALLS).flat_map(|slot| make(&session, slot)).collect();
+    stream.write_all(&calls).expect("sent");
+    wait_for_commits(&files, before + 1);
+    stream.set_nonblocking(true).expect("set");
+    assert!(
+        stream.peek(&mut [0]).is_err(),
+        "a reply precedes the commit"
+    );
+    stream.set_nonblocking(false).expect("set");
+    drop(delayed);
+    let mut made: Vec<u32> = (1..=CALLS)
+        .map(|_| {
+            let reply = reply(&mut stream);
+            assert_eq!(reply[24..28], [0; 4], "it is created");
+            Reader::new(&reply).u32().expect("a number")
+        })
+        .collect();
+    made.sort_unstable();
+    assert_eq!(made, Vec::from_iter(1..=CALLS));
+    let commits = files.commits() - before;
+    assert!(commits <= 3, "{commits} commits for {CALLS} changes");
 }

@@ -6,18 +6,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use block_device::Permit;
 use serving::{
-    Budget, Connection, Directive, Link, ListenAddress, Peer, Reservation, TlsTransport, Turn,
+    Budget, Connection, Directive, Job, Link, ListenAddress, Peer, Reservation, TlsTransport, Turn,
 };
 
+use super::together::{Elsewhere, Given, Waiting};
 use super::{End, Live, Replied, Shared};
 use crate::exports::Source;
 use crate::programs::{CallListener, accepts, slow_payload};
 use crate::rpc::{self, Accepted, BadRecord, Call, Found, NotExecutable};
 use crate::secured::{Opened, Seal};
 use crate::sharenfs::{Security, Transport};
-use crate::v4::{Caller, MESSAGE_BYTES_MAX};
+use crate::v4::{Caller, Long, MESSAGE_BYTES_MAX};
 use crate::xdr::Reader;
 
 /// Input buffer: one record with the headers of its fragments.
@@ -80,6 +80,7 @@ pub(super) fn serve(
             tls: None,
             large_input: None,
             elsewhere: Arc::default(),
+            waiting: Arc::default(),
             is_known: false,
             export: "".into(),
             arrived: Instant::now(),
@@ -139,6 +140,8 @@ struct Session<'a> {
     large_input: Option<Reservation>,
     /// Bytes of calls at workers and of their replies, until these are queued.
     elsewhere: Arc<AtomicU64>,
+    /// Calls that wait for a worker and may share a commit.
+    waiting: Arc<Waiting>,
     is_known: bool,
     /// The file system used last.
     export: Arc<str>,
@@ -367,7 +370,7 @@ impl Session<'_> {
         }
         let is_call = matches!(accepts(call, self.door), Accepted::Success);
         let long = self.payload_for_worker(call, arguments, has_more);
-        if long.is_some_and(|payload| self.execute_on_worker(&incoming, payload)) {
+        if long.is_some_and(|long| self.execute_on_worker(&incoming, long)) {
             return Ok(Executed {
                 answered: None,
                 is_call,
@@ -451,21 +454,24 @@ impl Session<'_> {
         }
     }
 
-    /// Returns the payload of the reply if a worker should execute the call, because the following
-    /// calls would be blocked here. While a worker executes one, the client has several calls in
-    /// progress and sends more. These can be read concurrently and share a commit.
-    fn payload_for_worker(&self, call: &Call, arguments: &[u8], has_more: bool) -> Option<u32> {
+    /// Returns why a worker should execute the call: the following calls would be blocked here. While
+    /// a worker executes one, the client has several calls in progress and sends more. These can be
+    /// read concurrently and share a commit.
+    fn payload_for_worker(&self, call: &Call, arguments: &[u8], has_more: bool) -> Option<Long> {
         let is_alone = !has_more && self.elsewhere.load(Ordering::Relaxed) == 0;
         if is_alone {
             return None;
         }
-        slow_payload(call, arguments).filter(|payload| has_more || *payload == 0)
+        slow_payload(call, arguments).filter(|long| has_more || !matches!(long, Long::Payload(_)))
     }
 
-    /// Passes a call to a worker, so that the following calls need not wait. `payload` is the size
-    /// of its reply. Returns false if there is no memory, or if the client already has enough
-    /// unread replies.
-    fn execute_on_worker(&self, incoming: &Incoming<'_>, payload: u32) -> bool {
+    /// Passes a call to a worker, so that the following calls need not wait. Returns false if there
+    /// is no memory, or if the client already has enough unread replies.
+    fn execute_on_worker(&self, incoming: &Incoming<'_>, long: Long) -> bool {
+        let payload = match long {
+            Long::Payload(bytes) => bytes,
+            Long::Contents | Long::Names => 0,
+        };
         let bytes = incoming.arguments.len() as u64 + u64::from(payload);
         let waiting =
             self.elsewhere.load(Ordering::Relaxed) + self.link.outbound().queued_bytes() as u64;
@@ -476,46 +482,52 @@ impl Session<'_> {
         let Some(reservation) = paid else {
             return false;
         };
-        let pending = self.link.outbound().pending();
-        let outbound = Arc::clone(self.link.outbound());
-        let change = self.connection.changes_in_flight.change();
-        let (shared, connection) = (Arc::clone(self.shared), Arc::clone(self.connection));
-        let (call, arguments) = (incoming.call.clone(), incoming.arguments.to_vec());
         let seal = incoming.seal.clone();
-        let from = self.source(seal.as_ref());
-        let (here, door, arrived) = (self.here, self.door, self.arrived);
-        let elsewhere = Arc::clone(&self.elsewhere);
-        elsewhere.fetch_add(bytes, Ordering::Relaxed);
-        let job = Box::new(move || {
-            if change.begin() {
-                let caller = Caller {
-                    credential: &call.credential,
-                    transaction: call.transaction,
-                    connection: connection.id,
-                    from,
-                    here,
-                    now_ms: shared.now_ms(),
-                };
-                match shared.answer(arrived, &call, &arguments, &caller, door, seal.as_ref()) {
-                    Ok(answered) => {
-                        outbound.reply_from_worker(answered.into_answer(Some(reservation)));
-                    }
-                    Err(_) => connection.direct(Directive::Drop),
+        let given = Given {
+            call: incoming.call.clone(),
+            arguments: incoming.arguments.to_vec(),
+            from: self.source(seal.as_ref()),
+            seal,
+            arrived: self.arrived,
+            change: self.connection.changes_in_flight.change(),
+            reservation,
+            pending: self.link.outbound().pending(),
+            bytes,
+        };
+        self.elsewhere.fetch_add(bytes, Ordering::Relaxed);
+        self.submit(given, long);
+        true
+    }
+
+    /// Has a worker execute a call, or executes it here if there is none.
+    fn submit(&self, given: Given, long: Long) {
+        let place = Elsewhere {
+            shared: Arc::clone(self.shared),
+            connection: Arc::clone(self.connection),
+            outbound: Arc::clone(self.link.outbound()),
+            here: self.here,
+            door: self.door,
+            bytes: Arc::clone(&self.elsewhere),
+            waiting: Arc::clone(&self.waiting),
+        };
+        let job: Job =
+            if long == Long::Names && given.seal.is_none() && self.door == CallListener::Files {
+                if !self.waiting.push(given) {
+                    return;
                 }
-            }
-            elsewhere.fetch_sub(bytes, Ordering::Relaxed);
-            drop(pending);
-        });
+                Box::new(move || place.execute_waiting())
+            } else {
+                Box::new(move || place.execute(given))
+            };
         // A call without a long reply blocks on the disks. Cached reads must not queue behind it.
         let workers = &self.shared.workers;
-        let submitted = match payload {
-            0 => workers.submit_waiting(job),
-            _ => workers.submit(job),
+        let submitted = match long {
+            Long::Payload(_) => workers.submit(job),
+            Long::Contents | Long::Names => workers.submit_waiting(job),
         };
         if let Err(job) = submitted {
             job();
         }
-        true
     }
 }
 

@@ -12,10 +12,11 @@ use file_system::{
 
 use super::answer::Reply;
 use super::attributes::{self, Bitmap};
+use super::commits::{Ending, Uncommitted};
 use super::grace::{ClientRecord, PersistentState};
 use super::kinds::{
-    CHANGE_BYTES_MAX, changes, changes_files, error_without_sessions, gives_or_takes, has_body,
-    leads_elsewhere, may_be_repeated, needs_no_session,
+    CHANGE_BYTES_MAX, changes, changes_files, error_without_sessions, has_body, leads_elsewhere,
+    may_be_repeated, needs_no_session,
 };
 use super::numbers::{Status, op};
 use super::opens::StateId;
@@ -325,12 +326,14 @@ impl Service {
         }
     }
 
-    /// Appends the result of the procedure `COMPOUND` to `out`.
-    pub fn compound(
+    /// Appends the result of the procedure `COMPOUND` to `out`. With `later`, changes of names and attributes may not be
+    /// durable yet: see [`Uncommitted`].
+    pub(super) fn perform(
         &self,
         arguments: &[u8],
         caller: &Caller<'_>,
         out: &mut Writer,
+        later: Option<&mut Option<Uncommitted>>,
     ) -> Result<ExportUsage, NoReply> {
         let mut reader = Reader::new(arguments);
         let tag = reader.opaque(TAG_BYTES_MAX)?;
@@ -366,6 +369,8 @@ impl Service {
             who: exports.export(0).identity(caller.credential),
             exports,
             to_commit: None,
+            commits_later: later.is_some(),
+            uncommitted: Vec::new(),
             start: answer.start,
             minor,
             count,
@@ -398,9 +403,15 @@ impl Service {
             answer.writer.own();
         });
         if let Some((sequence, _)) = &call.sequence {
-            let is_kept = sequence.cache_this || is_small;
-            let kept = is_kept.then(|| &answer.writer.own()[answer.start..]);
-            self.state().answered(sequence, kept);
+            let ending = Ending {
+                sequence: *sequence,
+                is_kept: sequence.cache_this || is_small,
+                start: answer.start,
+            };
+            match later.filter(|_| !call.uncommitted.is_empty()) {
+                Some(later) => *later = Some(Uncommitted::new(&call.uncommitted, ending)),
+                None => self.end_call(&ending, answer.writer),
+            }
         }
         self.grant_after(caller.now_ms, || {
             answer.writer.own();
@@ -429,6 +440,10 @@ pub(super) struct Call<'a> {
     pub(super) who: Identity,
     /// The change that must be durable before the reply; with a node, also the contents of that file.
     pub(super) to_commit: Option<Option<Node>>,
+    /// Whether such changes may be committed together with those of other compounds.
+    pub(super) commits_later: bool,
+    /// The file systems with changes that are committed later.
+    pub(super) uncommitted: Vec<Arc<dyn FileSystem>>,
     /// Offset of the reply in its buffer.
     start: usize,
     pub(super) minor: u32,
@@ -440,7 +455,7 @@ pub(super) struct Call<'a> {
     pub(super) client: u64,
     /// The seqid turn of the owner.
     pub(super) taken: Option<ConsumedSeqid>,
-    sequence: Option<(Sequence, Channel)>,
+    pub(super) sequence: Option<(Sequence, Channel)>,
     /// Index of the current operation.
     pub(super) index: u32,
     /// Bytes that the operations transferred.
@@ -547,31 +562,6 @@ impl Call<'_> {
                 .map_or(Ok(()), Err),
             false => Ok(()),
         }
-    }
-
-    /// Commits changes before the reply. A refusal that depends on a change is also committed, because a client that
-    /// retries mistakes it for the result of its own change. Concurrent callers share the commit.
-    fn commit_changes(&mut self, executed: Result<(), Status>) -> Result<(), Status> {
-        let tells_of_change = matches!(
-            executed,
-            Ok(()) | Err(Status::NOENT | Status::EXIST | Status::NOXATTR)
-        );
-        if let (Some(node), true) = (self.to_commit.take(), tells_of_change) {
-            self.files().commit(node)?;
-        }
-        executed
-    }
-
-    /// Stores changed holders before the reply, but only for operations that depend on them.
-    fn keep_holders(&self, operation: u32, out: &mut Writer) -> Result<(), Status> {
-        let now_ms = self.caller.now_ms;
-        let record_state = self.record_state.take();
-        if record_state || gives_or_takes(operation) || self.service.state().grace_ends(now_ms) {
-            // The store blocks on the disks, and the reply must not hold borrowed buffers during that time.
-            out.own();
-            return self.service.keep_holders(now_ms);
-        }
-        Ok(())
     }
 
     fn is_too_big(&self, length: usize) -> Option<Status> {

@@ -3,6 +3,7 @@
 
 mod answer;
 mod attributes;
+mod commits;
 mod compound;
 mod creators;
 mod extended;
@@ -23,6 +24,7 @@ mod usage;
 mod waiting;
 mod without_sessions;
 
+pub(crate) use commits::{Uncommitted, commit};
 pub use compound::{Caller, NoReply, Presentation, Service};
 #[cfg(test)]
 pub(crate) use grace::key_of_host;
@@ -36,6 +38,7 @@ pub use opens::{LockUse, OpenUse};
 pub use state::MESSAGE_BYTES_MAX;
 pub(crate) use state::State;
 pub use usage::{ClientUse, FileUse, Usage};
+pub(crate) use waiting::Long;
 pub use waiting::slow_payload;
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use crate::xdr::{Reader, Writer};
 
 mod appending;
 mod children;
+mod commits;
 mod counted;
 mod creators;
 mod exclusive;

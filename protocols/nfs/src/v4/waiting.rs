@@ -14,18 +14,31 @@ use crate::xdr::{Malformed, Reader};
 /// hand-over.
 const LONG_READ_BYTES: u32 = 64 << 10;
 
-/// Returns the payload of the reply if the compound is slow, according to its first operations;
-/// `None` if it is fast.
-pub fn slow_payload(arguments: &[u8]) -> Option<u32> {
+/// Why a call is slow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Long {
+    /// Its reply has a payload of this size.
+    Payload(u32),
+    /// Its changes must be durable before its reply.
+    Contents,
+    /// Names or attributes must be durable before its reply: it can share a commit with others.
+    Names,
+}
+
+/// Returns why the compound is slow, according to its first operations; `None` if it is fast.
+pub fn slow_payload(arguments: &[u8]) -> Option<Long> {
     slow_payload_of(&mut Reader::new(arguments)).unwrap_or(None)
 }
 
-fn slow_payload_of(reader: &mut Reader<'_>) -> Result<Option<u32>, Malformed> {
-    const WITHOUT_PAYLOAD: Option<u32> = Some(0);
+fn slow_payload_of(reader: &mut Reader<'_>) -> Result<Option<Long>, Malformed> {
     const SESSION_AND_SLOT_BYTES: usize = 32;
     const STATEID_BYTES: usize = 16;
     reader.opaque(TAG_BYTES_MAX)?;
-    reader.u32()?;
+    // Without a session each call commits by itself.
+    let of_names = match reader.u32()? {
+        0 => Long::Contents,
+        _ => Long::Names,
+    };
     for _ in 0..reader.count(OPERATIONS_MAX as usize)? {
         match reader.u32()? {
             op::SEQUENCE => drop(reader.fixed(SESSION_AND_SLOT_BYTES)?),
@@ -36,13 +49,13 @@ fn slow_payload_of(reader: &mut Reader<'_>) -> Result<Option<u32>, Malformed> {
                 reader.fixed(STATEID_BYTES)?;
                 reader.u64()?;
                 let is_stable = reader.u32()? != 0;
-                return Ok(WITHOUT_PAYLOAD.filter(|_| is_stable));
+                return Ok(is_stable.then_some(Long::Contents));
             }
             op::READ => {
                 reader.fixed(STATEID_BYTES)?;
                 reader.u64()?;
                 let bytes = reader.u32()?.min(MESSAGE_BYTES_MAX);
-                return Ok(Some(bytes).filter(|bytes| *bytes >= LONG_READ_BYTES));
+                return Ok((bytes >= LONG_READ_BYTES).then_some(Long::Payload(bytes)));
             }
             op::OPEN => {
                 for _ in 0..3 {
@@ -51,10 +64,10 @@ fn slow_payload_of(reader: &mut Reader<'_>) -> Result<Option<u32>, Malformed> {
                 reader.u64()?;
                 reader.opaque(MESSAGE_BYTES_MAX as usize)?;
                 let makes = reader.u32()? != 0;
-                return Ok(WITHOUT_PAYLOAD.filter(|_| makes));
+                return Ok(makes.then_some(of_names));
             }
-            op::COMMIT => return Ok(WITHOUT_PAYLOAD),
-            other => return Ok(WITHOUT_PAYLOAD.filter(|_| changes_files(other))),
+            op::COMMIT => return Ok(Some(Long::Contents)),
+            other => return Ok(changes_files(other).then_some(of_names)),
         }
     }
     Ok(None)
@@ -148,6 +161,34 @@ mod tests {
 
     fn within(guid: u64) -> Changes {
         Changes::In(FileSystemId { guid, snapshot: 0 })
+    }
+
+    /// A call shares a commit if it has a session, and changes only names or attributes.
+    #[test]
+    fn a_call_is_slow_if_it_changes_files() {
+        let long = |minor: u32, words: &[u32]| {
+            let mut writer = Writer::new();
+            [0, minor, 1]
+                .iter()
+                .chain(words)
+                .for_each(|word| writer.u32(*word));
+            slow_payload(&writer.into_bytes())
+        };
+        let open = |makes| [op::OPEN, 0, 3, 0, 0, 1, 0, makes];
+        assert_eq!(long(1, &open(1)), Some(Long::Names));
+        assert_eq!(long(0, &open(1)), Some(Long::Contents));
+        assert_eq!(long(1, &open(0)), None);
+        assert_eq!(long(2, &[op::REMOVE]), Some(Long::Names));
+        assert_eq!(long(0, &[op::REMOVE]), Some(Long::Contents));
+        let write = |stable| [op::WRITE, 0, 0, 0, 0, 0, 0, stable];
+        assert_eq!(long(1, &write(2)), Some(Long::Contents));
+        assert_eq!(long(1, &write(0)), None);
+        assert_eq!(long(1, &[op::COMMIT]), Some(Long::Contents));
+        let read = |bytes| [op::READ, 0, 0, 0, 0, 0, 0, bytes];
+        let large = 1 << 20;
+        assert_eq!(long(1, &read(large)), Some(Long::Payload(large)));
+        assert_eq!(long(1, &read(4096)), None);
+        assert_eq!(long(1, &[op::GETATTR]), None);
     }
 
     #[test]

@@ -1,0 +1,95 @@
+//! Compounds that share a commit: no reply before it, and one commit for all of them.
+
+use super::*;
+use crate::v4::{Uncommitted, commit};
+
+const BUSY: u32 = 10008;
+
+/// `CREATE` (6) of a directory.
+fn create(name: &[u8]) -> Vec<u8> {
+    let mut create = Writer::new();
+    create.u32(6);
+    create.u32(2);
+    create.opaque(name);
+    create.u32(0);
+    create.u32(0);
+    create.into_bytes()
+}
+
+/// Executes a compound of the client's next call up to its commit.
+fn begin(client: &mut Client, operations: &[&[u8]]) -> (Writer, Option<Uncommitted>) {
+    client.sequence += 1;
+    let sequence = client.sequence(client.sequence, true);
+    let all = [&[&sequence[..]], operations].concat();
+    let credential = Credential::System {
+        uid: 0,
+        gid: 0,
+        groups: Vec::new(),
+    };
+    let caller = Caller {
+        credential: &credential,
+        transaction: 0,
+        connection: 1,
+        from: Source::LOCAL,
+        here: Source::LOCAL.address,
+        now_ms: 0,
+    };
+    let mut out = Writer::new();
+    let begun = client
+        .service
+        .compound_before_commit(&compound(&all), &caller, &mut out);
+    let Ok((_, uncommitted)) = begun else {
+        panic!("no compound");
+    };
+    (out, uncommitted)
+}
+
+/// Sends the last call again.
+fn again(client: &mut Client, operations: &[&[u8]]) -> Vec<u8> {
+    client.sequence -= 1;
+    client.ask(operations)
+}
+
+#[test]
+fn changes_of_two_clients_share_a_commit_and_are_busy_until_it_is_done() {
+    let (home, files) = shared("", 1, EVERYTHING);
+    let service = service_of(vec![home]);
+    let mut one = Client::connect(&service, b"one", 0);
+    let mut two = Client::connect(&service, b"two", 0);
+    let before = files.commits();
+    let (first, second) = (create(b"first"), create(b"second"));
+    let root = words(&[24]);
+    let (mut reply, uncommitted) = begin(&mut one, &[&root, &first]);
+    let (mut other_reply, other) = begin(&mut two, &[&root, &second]);
+    let (uncommitted, other) = (uncommitted.expect("a change"), other.expect("a change"));
+    assert_eq!(files.commits(), before);
+    let early = again(&mut one, &[&root, &first]);
+    assert_eq!(early[..4], words(&[BUSY]), "it is not durable yet");
+
+    commit([&uncommitted, &other].into_iter()).expect("durable");
+    assert_eq!(files.commits(), before + 1);
+    service.complete(&uncommitted, Some(&mut reply));
+    service.complete(&other, Some(&mut other_reply));
+    assert_eq!(again(&mut one, &[&root, &first]), reply.into_bytes());
+    assert_eq!(again(&mut two, &[&root, &second]), other_reply.into_bytes());
+    assert_eq!(files.commits(), before + 1, "the replies were cached");
+}
+
+#[test]
+fn a_refusal_and_a_commit_of_contents_are_durable_before_the_compound_ends() {
+    let (home, files) = shared("", 1, EVERYTHING);
+    let service = service_of(vec![home]);
+    let mut client = Client::connect(&service, b"one", 0);
+    client.open(b"file", 3, 0).expect("a new file");
+    let root = words(&[24]);
+    let before = files.commits();
+    let (reply, uncommitted) = begin(&mut client, &[&root, &create(b"file")]);
+    assert_eq!(reply.into_bytes()[..4], words(&[17]), "it exists");
+    assert!(uncommitted.is_none());
+    assert_eq!(files.commits(), before + 1);
+    // LOOKUP (15), COMMIT (5).
+    let look_up = named(15, &[b"file"]);
+    let (_, uncommitted) = begin(&mut client, &[&root, &look_up, &words(&[5, 0, 0, 0])]);
+    assert!(uncommitted.is_none());
+    assert_eq!(files.commits(), before + 2);
+}
