@@ -27,7 +27,8 @@ COMMAND_SECONDS = 60.0
 UP_SECONDS = 240.0
 TAKEOVER_SECONDS = 60.0
 RETURN_SECONDS = 120.0
-REFUSAL_SECONDS = 90.0
+# A head that boots alone decides after 60 s and its boot.
+REFUSAL_SECONDS = 150.0
 LAB_BYTES = 3 << 30
 PAUSE_S_MAX = 30.0
 
@@ -241,13 +242,13 @@ def _stale_alone(story: Story, lab: LegsLab, blocks: Blocks, serving: str, other
         lab.lab("power", head, "off")
     _mend(lab, other)
     lab.lab("power", other, "on")
-    log = f"cat /var/lib/bulkhead/{POOL}.log 2>/dev/null || true"
     refusal: dict[str, Any] = {}
 
     def refused() -> bool:
-        said = re.findall(r"the pool is not opened: (.*)", lab.on(other, "sh", "-c", log))
+        status = lab.on(other, "sh", "-c", "bulkhead status 2>&1 || true")
+        said = re.findall(r"this head waits for the other one: (.*)", status)
         refusal["said"] = said[-1] if said else ""
-        return "is missing all writes" in refusal["said"]
+        return POOL in refusal["said"]
 
     runtime.wait_until(f"{other} refuses", refused, REFUSAL_SECONDS, 0.5)
     for sentence in re.split(r"(?<=[;.]) ", refusal["said"]):
