@@ -4,21 +4,21 @@
 //! No data depends on it: a takeover needs a fence, and the record decides which legs are opened. It keeps a head that booted with its cables cut
 //! from fencing the head that serves.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use certificates::Identity;
 use control::{Failure, FailureKind};
-use leg_record::{Config, DiskId, MemberId, Record, Request, Response, Tag};
+use leg_record::{Config, DiskId, MemberId, Record};
 use legs_config::{Kind, LegsFile};
 use members::limits::SILENT_AT_WITNESS;
-use members::{Exchange, LinkState, Liveness, Message, Peer, Received};
 use rendering::Printer;
 use serde::Serialize;
 
-use crate::{identity, random};
+use crate::identity;
+use crate::responses::{Requester, Responses};
 
 /// A member without a response by then is taken for one that is unreachable.
 const WAIT: Duration = Duration::from_secs(4);
@@ -37,16 +37,6 @@ impl fmt::Display for StartablePools {
             self.pools.join(", ")
         )
     }
-}
-
-/// The responses of the members.
-#[derive(Debug, Default)]
-struct Responses {
-    /// By member and number of the pool; none if the member cannot vote for the pool.
-    records: BTreeMap<(MemberId, u64), Option<Record>>,
-    liveness: Option<Liveness>,
-    /// Why the witness is not connected.
-    lost: Option<String>,
 }
 
 /// Succeeds if this head may start its pools alone.
@@ -75,61 +65,14 @@ pub(crate) fn run(config: &Path, out: Printer) -> Result<(), Failure> {
 }
 
 fn request(file: &LegsFile, identity: &Identity, witness: MemberId) -> Result<Responses, Failure> {
-    let (me, boot) = (file.me(), random()?);
-    let peers = [me, witness].into_iter().filter_map(|member| {
-        let entry = file.member(member)?;
-        Some(Peer {
-            member,
-            fingerprint: entry.fingerprint,
-            addresses: entry.members.clone(),
-        })
-    });
-    let exchange = Exchange::start(me, boot, identity, peers.collect())
-        .map_err(Failure::of("connect to the witness"))?;
+    let members = [file.me(), witness];
+    let requester = Requester::start(file, identity, &members)?;
     let until = Instant::now() + WAIT;
     let mut responses = Responses::default();
-    let tag = Tag { boot, number: 1 };
-    let guids: Vec<u64> = file.pools.values().map(|pool| pool.guid).collect();
-    let reads = [me, witness]
-        .into_iter()
-        .flat_map(|member| guids.iter().map(move |guid| (member, *guid)));
-    let mut open: BTreeSet<(MemberId, u64)> = reads.collect();
-    let requests = |responses: &Responses| {
-        open.retain(|read| !responses.records.contains_key(read));
-        let reads = open.iter();
-        reads
-            .map(|(member, pool)| (*member, *pool, Message::Request(Request::Read(tag))))
-            .collect()
-    };
-    exchange.run(until, &mut responses, requests, Responses::take);
+    requester.records(file, &members, 1, until, &mut responses);
     // Last, so that it is fresh; and a witness of an earlier release disconnects.
-    let requests = |responses: &Responses| match responses.liveness {
-        Some(_) => Vec::new(),
-        None => vec![(witness, 0, Message::RequestLiveness)],
-    };
-    exchange.run(until, &mut responses, requests, Responses::take);
-    responses.lost = match exchange.states().remove(&witness) {
-        Some(LinkState::Connected(_)) => None,
-        Some(LinkState::Lost(why) | LinkState::Stranger(why)) => Some(why),
-        None => Some("no connection yet".to_owned()),
-    };
+    requester.liveness(witness, until, &mut responses);
     Ok(responses)
-}
-
-impl Responses {
-    fn take(&mut self, received: Received) {
-        let key = (received.from, received.envelope.pool);
-        match received.envelope.message {
-            Message::Response(Response::Known(_, memory)) => {
-                self.records.insert(key, memory.accepted);
-            }
-            Message::Response(_) | Message::Silent(_) => {
-                self.records.insert(key, None);
-            }
-            Message::Liveness(liveness) => self.liveness = Some(liveness),
-            _ => {}
-        }
-    }
 }
 
 /// The pools whose record allows this head to open them alone, or why there is none.
@@ -211,6 +154,7 @@ pub(crate) fn is_openable(config: &Config, record: &Record) -> bool {
 mod tests {
     use super::*;
     use leg_record::{Ballot, MissingData};
+    use members::Liveness;
 
     const ME: MemberId = MemberId(1);
     const OTHER: MemberId = MemberId(2);

@@ -13,6 +13,7 @@ mod identity;
 mod inspect;
 mod listen;
 mod power_off;
+mod responses;
 
 pub use files::{HostFiles, files};
 

@@ -4,18 +4,17 @@
 //!
 //! No data depends on it: a takeover needs a confirmed power-off, and a refusal only prevents one.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use leg_door::PowerOff;
-use leg_record::{MemberId, Record, Request, Response, Tag};
+use leg_record::{MemberId, Record};
 use legs_config::LegsFile;
 use members::limits::{FENCE_REFUSAL, FENCE_YIELD, SILENT_BEFORE_FENCE};
-use members::{Exchange, LinkState, Liveness, Message, Peer, Received};
 
 use crate::alone::is_openable;
-use crate::{identity, random};
+use crate::identity;
+use crate::responses::{Requester, Responses};
 
 /// A witness without a response by then is requested again.
 const RESPONSE_WAIT: Duration = Duration::from_secs(1);
@@ -33,18 +32,6 @@ enum Verdict {
     Refused(String),
 }
 
-/// The responses of the witness, and the records of this head.
-#[derive(Debug, Default)]
-struct Known {
-    liveness: Option<Liveness>,
-    /// The record of each pool at the witness; none if it has no vote for that pool.
-    at_witness: BTreeMap<u64, Option<Record>>,
-    /// The record of each pool on this head.
-    own: BTreeMap<u64, Record>,
-    /// Why the witness is not connected.
-    lost: Option<String>,
-}
-
 /// Decides, within [`FENCE_REFUSAL`] and two responses.
 pub(crate) fn decide(folder: &Path, request: &PowerOff<'_>) -> Result<String, String> {
     let failed = |failure: control::Failure| failure.to_string();
@@ -59,20 +46,12 @@ pub(crate) fn decide(folder: &Path, request: &PowerOff<'_>) -> Result<String, St
         .witness()
         .ok_or("legs.toml names no witness")?;
     let identity = identity::of(&file).map_err(failed)?;
-    let boot = random().map_err(failed)?;
-    let peer = file.member(witness).map(|entry| Peer {
-        member: witness,
-        fingerprint: entry.fingerprint,
-        addresses: entry.members.clone(),
-    });
-    let exchange = Exchange::start(file.me(), boot, &identity, peer.into_iter().collect())
-        .map_err(|error| format!("connect to the witness: {error}"))?;
+    let requester = Requester::start(&file, &identity, &[witness]).map_err(failed)?;
     let begun = Instant::now();
     for number in 1.. {
-        let tag = Tag { boot, number };
-        let known = send_request(&file, folder, (&exchange, witness), victim, tag);
+        let responses = send_request(&file, folder, (&requester, witness), victim, number);
         let age = begun.elapsed();
-        match judge(&file, victim, request.has_shared_pools, &known) {
+        match judge(&file, victim, request.has_shared_pools, &responses) {
             Verdict::Permitted(why) => return Ok(why),
             Verdict::PermittedAfter(wait, why) if age >= wait => return Ok(why),
             Verdict::Refused(why) if age >= FENCE_REFUSAL => return Err(why),
@@ -90,76 +69,51 @@ pub(crate) fn decide(folder: &Path, request: &PowerOff<'_>) -> Result<String, St
 fn send_request(
     file: &LegsFile,
     folder: &Path,
-    (exchange, witness): (&Exchange, MemberId),
+    (requester, witness): (&Requester, MemberId),
     victim: MemberId,
-    tag: Tag,
-) -> Known {
+    number: u32,
+) -> Responses {
     let until = Instant::now() + RESPONSE_WAIT;
-    let mut known = Known::default();
-    let requests = |known: &Known| match known.liveness {
-        Some(_) => Vec::new(),
-        None => vec![(witness, 0, Message::RequestLiveness)],
-    };
-    exchange.run(until, &mut known, requests, Known::take);
-    let guids: Vec<u64> = file.pools.values().map(|pool| pool.guid).collect();
-    if known.is_alive(victim) {
-        let requests = |known: &Known| {
-            let open = guids
-                .iter()
-                .filter(|guid| !known.at_witness.contains_key(guid));
-            open.map(|guid| (witness, *guid, Message::Request(Request::Read(tag))))
-                .collect()
-        };
-        exchange.run(until, &mut known, requests, Known::take);
-        let own = guids.iter();
-        let own = own.filter_map(|guid| Some((*guid, leg_memory::last_record(folder, *guid)?)));
-        known.own = own.collect();
+    let mut responses = Responses::default();
+    requester.liveness(witness, until, &mut responses);
+    if is_alive(&responses, victim) {
+        requester.records(file, &[witness], number, until, &mut responses);
+        let me = file.me();
+        let own = file.pools.values().map(|pool| pool.guid);
+        let own = own.map(|guid| ((me, guid), leg_memory::last_record(folder, guid)));
+        responses.records.extend(own);
     }
-    known.lost = match exchange.states().remove(&witness) {
-        Some(LinkState::Connected(_)) => None,
-        Some(LinkState::Lost(why) | LinkState::Stranger(why)) => Some(why),
-        None => Some("no connection yet".to_owned()),
-    };
-    known
+    responses
 }
 
-impl Known {
-    fn take(&mut self, heard: Received) {
-        let pool = heard.envelope.pool;
-        match heard.envelope.message {
-            Message::Response(Response::Known(_, memory)) => {
-                self.at_witness.insert(pool, memory.accepted);
-            }
-            Message::Response(_) | Message::Silent(_) => {
-                self.at_witness.insert(pool, None);
-            }
-            Message::Liveness(liveness) => self.liveness = Some(liveness),
-            _ => {}
-        }
-    }
-
-    fn is_alive(&self, head: MemberId) -> bool {
-        let liveness = self.liveness.as_ref();
-        liveness.is_some_and(|liveness| !liveness.is_silent(head, SILENT_BEFORE_FENCE))
-    }
-
-    /// The newest record of a pool.
-    fn newest(&self, pool: u64) -> Option<&Record> {
-        let at_witness = self.at_witness.get(&pool).and_then(Option::as_ref);
-        let records = at_witness.into_iter().chain(self.own.get(&pool));
-        records.max_by_key(|record| record.version())
-    }
+fn is_alive(responses: &Responses, head: MemberId) -> bool {
+    let liveness = responses.liveness.as_ref();
+    liveness.is_some_and(|liveness| !liveness.is_silent(head, SILENT_BEFORE_FENCE))
 }
 
-fn judge(file: &LegsFile, victim: MemberId, has_shared_pools: bool, known: &Known) -> Verdict {
+/// The newest record of a pool, at the witness and on this head.
+fn newest(responses: &Responses, pool: u64) -> Option<&Record> {
+    let records = responses.records.iter();
+    let records = records.filter(|((_, of), _)| *of == pool);
+    records
+        .filter_map(|(_, record)| record.as_ref())
+        .max_by_key(|record| record.version())
+}
+
+fn judge(
+    file: &LegsFile,
+    victim: MemberId,
+    has_shared_pools: bool,
+    responses: &Responses,
+) -> Verdict {
     let (me, name) = (file.me(), file.name(victim));
     // The head with the smaller number is first, so that two heads do not power each other off.
     let turn = match me < victim {
         true => FENCE_YIELD,
         false => FENCE_YIELD * 2,
     };
-    if known.liveness.is_none() {
-        let why = known.lost.as_deref();
+    if responses.liveness.is_none() {
+        let why = responses.lost.as_deref();
         let why = why.unwrap_or("no response; install the same release there");
         let lost = format!("the witness does not respond ({why})");
         return match has_shared_pools {
@@ -170,12 +124,12 @@ fn judge(file: &LegsFile, victim: MemberId, has_shared_pools: bool, known: &Know
             )),
         };
     }
-    if !known.is_alive(victim) {
+    if !is_alive(responses, victim) {
         return Verdict::Permitted(format!("the witness receives nothing from {name}"));
     }
     let mut owned = [0_usize; 2];
     for (pool, entry) in &file.pools {
-        let Some(newest) = known.newest(entry.guid) else {
+        let Some(newest) = newest(responses, entry.guid) else {
             continue;
         };
         if newest.owner == Some(me) {
@@ -207,9 +161,11 @@ fn judge(file: &LegsFile, victim: MemberId, has_shared_pools: bool, known: &Know
 mod tests {
     use super::*;
     use leg_record::{Ballot, DiskId, MissingData};
+    use members::Liveness;
 
     const LEFT: MemberId = MemberId(1);
     const RIGHT: MemberId = MemberId(2);
+    const WITNESS: MemberId = MemberId(3);
     const POOLS: [(&str, u64); 2] = [("tank", 100), ("vault", 200)];
 
     fn file(me: &str) -> LegsFile {
@@ -259,15 +215,15 @@ mod tests {
     }
 
     /// The state in which the witness received something of each head 100 ms ago.
-    fn alive(records: [Record; 2]) -> Known {
-        let at_witness = records.map(|record| (record.pool, Some(record)));
-        Known {
+    fn alive(records: [Record; 2]) -> Responses {
+        let at_witness = records.map(|record| ((WITNESS, record.pool), Some(record)));
+        Responses {
             liveness: Some(Liveness {
                 observed_ms: 60_000,
                 silent_ms: [(LEFT, 100), (RIGHT, 100)].into(),
             }),
-            at_witness: at_witness.into(),
-            ..Known::default()
+            records: at_witness.into(),
+            ..Responses::default()
         }
     }
 
@@ -275,18 +231,18 @@ mod tests {
     fn pools(
         tank: (Option<MemberId>, Option<MemberId>),
         vault: (Option<MemberId>, Option<MemberId>),
-    ) -> Known {
+    ) -> Responses {
         alive([
             record(100, 3, tank.0, tank.1),
             record(200, 3, vault.0, vault.1),
         ])
     }
 
-    fn left(known: &Known) -> Verdict {
+    fn left(known: &Responses) -> Verdict {
         judge(&file("left"), RIGHT, false, known)
     }
 
-    fn right(known: &Known) -> Verdict {
+    fn right(known: &Responses) -> Verdict {
         judge(&file("right"), LEFT, false, known)
     }
 
@@ -369,16 +325,16 @@ mod tests {
         let vault = record(200, 3, None, None);
         for (at_witness, own) in [(&old, &new), (&new, &old)] {
             let mut known = alive([at_witness.clone(), vault.clone()]);
-            known.own.insert(100, own.clone());
+            known.records.insert((RIGHT, 100), Some(own.clone()));
             assert!(matches!(right(&known), Verdict::Refused(_)));
         }
     }
 
     #[test]
     fn without_the_witness_a_head_powers_the_other_off_only_for_pools_that_it_could_open() {
-        let known = Known {
+        let known = Responses {
             lost: Some("refused".to_owned()),
-            ..Known::default()
+            ..Responses::default()
         };
         let Verdict::Refused(why) = right(&known) else {
             panic!("refused")
