@@ -653,16 +653,7 @@ impl Shared {
                             return Err(End::NoSeal);
                         }
                     }
-                    Err(NoReply::Malformed) => {
-                        out.truncate(0);
-                        accept(&mut out, Accepted::GarbageArguments);
-                    }
-                    Err(NoReply::TooWeak) => {
-                        let why = BadAuthentication::TooWeak;
-                        let out = rpc::bad_authentication(call.transaction, why).into();
-                        return Ok(Replied { out, export });
-                    }
-                    Err(NoReply::Gone) => return Err(End::Gone),
+                    Err(why) => reject(&mut out, call.transaction, checksum.as_deref(), why)?,
                 }
             }
             refused => accept(&mut out, refused),
@@ -734,6 +725,26 @@ impl Shared {
         let elapsed = self.started.elapsed().as_millis();
         elapsed.try_into().unwrap_or(u64::MAX)
     }
+}
+
+/// Replaces the reply by the rejection of a call that was not performed.
+fn reject(
+    out: &mut Writer,
+    transaction: u32,
+    checksum: Option<&[u8]>,
+    why: NoReply,
+) -> Result<(), End> {
+    match why {
+        NoReply::Malformed => {
+            out.truncate(0);
+            rpc::write_accepted(out, transaction, checksum, Accepted::GarbageArguments);
+        }
+        NoReply::TooWeak => {
+            *out = rpc::bad_authentication(transaction, BadAuthentication::TooWeak).into();
+        }
+        NoReply::Gone => return Err(End::Gone),
+    }
+    Ok(())
 }
 
 impl Calling for Shared {

@@ -10,13 +10,13 @@ use std::time::Instant;
 use block_device::Permit;
 use serving::{Change, Connection, Directive, Outbound, Pending, Reservation};
 
-use super::{ANSWER_BYTES, End, Replied, Shared};
+use super::{ANSWER_BYTES, End, Replied, Shared, reject};
 use crate::activity::ExportUsage;
 use crate::exports::Source;
 use crate::programs::CallListener;
-use crate::rpc::{self, Accepted, BadAuthentication, Call};
+use crate::rpc::{self, Accepted, Call};
 use crate::secured::Seal;
-use crate::v4::{Caller, NoReply, Uncommitted, commit};
+use crate::v4::{Caller, Uncommitted, commit};
 use crate::xdr::Writer;
 
 /// Calls that one worker executes together: each of them may block, and the next ones then wait for it.
@@ -148,21 +148,14 @@ impl Elsewhere {
         rpc::write_accepted(&mut out, transaction, None, Accepted::Success);
         let service = &self.shared.service;
         let caller = self.caller(&given);
-        let (used, uncommitted) =
-            match service.compound_before_commit(&given.arguments, &caller, &mut out) {
-                Ok(outcome) => outcome,
-                Err(NoReply::Malformed) => {
-                    out.truncate(0);
-                    rpc::write_accepted(&mut out, transaction, None, Accepted::GarbageArguments);
-                    <(ExportUsage, Option<Uncommitted>)>::default()
-                }
-                Err(NoReply::TooWeak) => {
-                    let why = BadAuthentication::TooWeak;
-                    out = rpc::bad_authentication(transaction, why).into();
-                    <(ExportUsage, Option<Uncommitted>)>::default()
-                }
-                Err(NoReply::Gone) => return Err(End::Gone),
-            };
+        let performed = service.compound_before_commit(&given.arguments, &caller, &mut out);
+        let (used, uncommitted) = match performed {
+            Ok(outcome) => outcome,
+            Err(why) => {
+                reject(&mut out, transaction, None, why)?;
+                <(ExportUsage, Option<Uncommitted>)>::default()
+            }
+        };
         Ok(Executed {
             given,
             out,
