@@ -146,7 +146,7 @@ impl MultiHead {
 
     /// Whether the disk is on this head.
     pub fn is_own(&self, disk: DiskId) -> bool {
-        self.remotes.own().contains(&disk)
+        self.remotes.is_own(disk)
     }
 
     /// Paths of the disks of this head.

@@ -121,6 +121,12 @@ impl Remotes {
         own.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Whether the disk is one of this head.
+    pub(crate) fn is_own(&self, disk: DiskId) -> bool {
+        let own = self.own.read();
+        own.unwrap_or_else(PoisonError::into_inner).contains(&disk)
+    }
+
     /// Adds a leg of this head or of another one. Returns whether it is new.
     pub(crate) fn add(&self, disk: DiskId, is_own: bool) -> bool {
         let mut own = self.own.write().unwrap_or_else(PoisonError::into_inner);
@@ -148,8 +154,7 @@ impl Remotes {
     pub(crate) fn at(&self, path: &Path) -> Option<DiskId> {
         let disk = DiskId(path.file_name()?.to_str()?.parse().ok()?);
         let is_alike = path.parent()?.file_name() == self.folder.file_name();
-        let own = self.own.read().unwrap_or_else(PoisonError::into_inner);
-        let is_leg = own.contains(&disk) || self.slot(disk).is_some();
+        let is_leg = self.is_own(disk) || self.slot(disk).is_some();
         (is_alike && is_leg).then_some(disk)
     }
 
