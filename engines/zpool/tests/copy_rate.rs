@@ -41,14 +41,9 @@ fn write(volume: &Volume, offset: u64, data: &[u8]) {
 }
 
 fn noise(seed: u64, bytes: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state
-    };
-    (0..bytes / 8).flat_map(|_| next().to_le_bytes()).collect()
+    let mut data = vec![0; bytes];
+    fastrand::Rng::with_seed(seed).fill(&mut data);
+    data
 }
 
 fn scan(pool: &Pool) -> ScanStatus {

@@ -25,7 +25,7 @@ const METADATA_BYTES: u64 = 2 << 20;
 const PIECE: usize = 2 * KIB;
 
 /// A block of noise in these ranges, and of zeros in all others.
-fn block(bytes: usize, random: &mut fastrand::Rng, noise: &[std::ops::Range<usize>]) -> Vec<u8> {
+fn block(bytes: usize, random: &mut fastrand::Rng, noise: &[Range<usize>]) -> Vec<u8> {
     let mut block = vec![0; bytes];
     for range in noise {
         block[range.clone()].fill_with(|| random.u8(..));
@@ -83,7 +83,7 @@ fn used_by(
     written: &AtomicU64,
     name: &str,
     bytes: usize,
-    noise: &[std::ops::Range<usize>],
+    noise: &[Range<usize>],
 ) -> u64 {
     let name = volume_name(&format!("tank/{name}"));
     let mut spec = VolumeSpec::sparse(name.clone(), ByteCount(BLOCKS * bytes as u64));

@@ -7,7 +7,7 @@
 //!
 //! **Latency.** While clients are active, few bytes are in flight for a scan, at a rate of its own. In each
 //! [`PERIOD`] the scan rests for [`REST`], so that the latencies of client requests at the devices are known with and
-//! without it. The rate is lowered while clients are much slower beside the scan, and raised otherwise. So it adapts to
+//! without it. The rate is lowered while clients are much slower during the scan, and raised otherwise. So it adapts to
 //! disks, networks and processors alike. It never falls below [`RATE_MIN`]: a scan completes however busy clients are.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,7 +47,7 @@ const SAMPLED_AFTER: Duration = Duration::from_secs(1);
 const CLASSES_PER_DOUBLING: usize = 4;
 /// From a microsecond to more than a minute.
 const CLASSES: usize = CLASSES_PER_DOUBLING * 27;
-/// Beside the scan the slowest requests may be slower by so many classes: 1.4 times. Beyond the second, 1.7 times, the
+/// During the scan the slowest requests may be slower by so many classes: 1.4 times. Beyond the second, 1.7 times, the
 /// rate falls.
 const SLOWER_GOOD: usize = 1;
 const SLOWER_BAD: usize = 3;
@@ -121,7 +121,7 @@ impl Latencies {
 struct Pacer {
     /// The administrator's bound, in bytes a second.
     bound: Option<u64>,
-    /// The rate beside clients, in bytes a second.
+    /// The rate while clients are active, in bytes a second.
     rate: u64,
     /// When the reads so far are paid for.
     due: Option<Instant>,

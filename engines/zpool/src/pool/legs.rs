@@ -161,15 +161,15 @@ pub fn attach(pool: &PoolName, sibling: u64, path: &Path) -> Result<u64, PoolErr
     Ok(leg)
 }
 
-/// Adds groups of new legs to the pool, with their labels overwritten. `beside`: a leg of the pool, with the sector
+/// Adds groups of new legs to the pool, with their labels overwritten. `sibling`: a leg of the pool, with the sector
 /// size that they get.
 ///
 /// # Errors
 ///
 /// The pool is not open, or the library rejects a device.
-pub fn add(pool: &PoolName, groups: &[GroupSpec], beside: u64) -> Result<(), PoolError> {
+pub fn add(pool: &PoolName, groups: &[GroupSpec], sibling: u64) -> Result<(), PoolError> {
     const DOING: &str = "add legs to";
-    let (text, _) = label(pool, beside, 0)?;
+    let (text, _) = label(pool, sibling, 0)?;
     let label = NvList::unpack(&text);
     let group = label
         .as_ref()

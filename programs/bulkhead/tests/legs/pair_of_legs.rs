@@ -326,9 +326,7 @@ fn status_reports_stale_leg_and_unresponsive_member() {
 
 /// Returns the leg of head `name` from `pool status --json` on `asked`.
 fn leg_of(asked: &Head, name: &str) -> Value {
-    let status = asked.machine.ok("pool status tank --json").json();
-    let legs = status["legs"]["legs"].as_array().expect("legs").clone();
-    let found = legs.into_iter().find(|leg| leg["head"] == name);
+    let found = asked.legs().into_iter().find(|leg| leg["head"] == name);
     found.expect("a leg of that head")
 }
 

@@ -9,8 +9,7 @@ const DISK_BYTES: u64 = 128 << 20;
 
 /// The leg of head `name`, as head `a` shows it.
 fn leg_of(pair: &Pair, name: &str) -> Value {
-    let status = pair.a.machine.ok("pool status tank --json").json();
-    let legs = status["legs"]["legs"].as_array().expect("legs").clone();
+    let legs = pair.a.legs();
     let found = legs.into_iter().find(|leg| leg["head"] == name);
     found.expect("a leg of that head")
 }
