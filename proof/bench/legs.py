@@ -14,9 +14,9 @@ from pathlib import Path
 from proof import runtime
 from proof.bench import relay
 from proof.bench.counters import FioResult, p99_us_of, parse_fio
-from proof.bench.media import written_file
+from proof.bench.media import LoopDevices
 from proof.bench.points import KIBIBYTE, MEBIBYTE
-from proof.bench.throttle import HeldDisk
+from proof.bench.throttle import HeldDisks
 from proof.legs.cables import LENDS, Cables
 from proof.legs.machines import WITNESS_NUMBER, Head, Machines
 from proof.process import Child, checked, tree_cpu_seconds
@@ -38,6 +38,8 @@ POINTS = (
 )
 HELD_BYTES_S = 200_000_000
 """What a disk writes in a second where disks and cables are the limit."""
+HELD_SECONDS = 15.0
+"""There, so that the first transaction group, which begins when the first writes have filled memory, is a small part."""
 HELD_ARC_BYTES = 1024 * MEBIBYTE
 """There: dirty data is a share of the cache, and a transaction group of a few MiB costs as many round trips as a large one."""
 SLACK_SECONDS = 180.0
@@ -77,6 +79,7 @@ class Bench:
     def __init__(self, program: Path, scratch: Path, seconds: float, repetitions: int):
         self._program, self._scratch = program, scratch
         self._seconds, self._repetitions = seconds, repetitions
+        self._loops = LoopDevices()
         self.rows: list[Row] = []
         self.details: dict[str, object] = {}
 
@@ -88,39 +91,54 @@ class Bench:
     def _machines(self, name: str) -> Machines:
         folder = self._scratch / name
         folder.mkdir()
-        return Machines(self._program, folder, lambda path: written_file(path, DISK_BYTES), VOLUME_BYTES)
+        return Machines(self._program, folder, self._disk, VOLUME_BYTES)
+
+    def _disk(self, path: Path, size: int = DISK_BYTES) -> Path:
+        """A block device with this name."""
+        path.symlink_to(self._loops.attach(path.with_name(f"{path.name}.backing"), size))
+        return path
 
     def run(self, chosen: Sequence[str]) -> None:
         """Measures the points of these names."""
         if SEQUENTIAL in chosen:
-            self._sequential()
+            self._on_disks(self._sequential)
         for delay in DELAYS_US:
             if f"{SYNCHRONOUS}-{delay}us" in chosen:
-                self._synchronous(delay)
+                self._on_disks(lambda delay=delay: self._synchronous(delay))
         if READS in chosen or RETURN in chosen:
-            pair = self._machines("reads")
-            try:
-                _fill(pair.a)
-                if READS in chosen:
-                    self._reads(pair)
-                if RETURN in chosen:
-                    self._return(pair)
-            finally:
-                pair.kill_all()
+            self._on_disks(lambda: self._reads_and_return(chosen))
         # The last ones: they leave the network of this machine.
         for rate in CABLES_GBIT:
             if f"{SEQUENTIAL}-{rate}gbit" in chosen:
-                self._sequential_held(rate)
+                self._on_disks(lambda rate=rate: self._sequential_held(rate))
+
+    def _on_disks(self, measure: Callable[[], None]) -> None:
+        """The disks that it makes are gone afterwards."""
+        try:
+            measure()
+        finally:
+            self._loops.detach()
+
+    def _reads_and_return(self, chosen: Sequence[str]) -> None:
+        pair = self._machines("reads")
+        try:
+            _fill(pair.a)
+            if READS in chosen:
+                self._reads(pair)
+            if RETURN in chosen:
+                self._return(pair)
+        finally:
+            pair.kill_all()
 
     def _local(self, name: str) -> _LocalMirror:
         folder = self._scratch / f"local-{name}"
         folder.mkdir()
-        return _LocalMirror(self._program, folder)
+        return _LocalMirror(self._program, folder, self._disk)
 
     def _sequential(self) -> None:
         pair, plain = self._machines("sequential"), self._scratch / "plain"
         plain.mkdir()
-        local, remote = (written_file(plain / name, VOLUME_BYTES) for name in ("local", "remote"))
+        local, remote = (self._disk(plain / name, VOLUME_BYTES) for name in ("local", "remote"))
         port = free_port()
         server = Child("qemu-nbd", _plain_server(remote, port), plain / "qemu-nbd.log")
         shares, ours_rates, raw_rates = [], [], []
@@ -136,10 +154,10 @@ class Bench:
                     # Both concurrently, like the writes of a mirror; the slower one counts.
                     jobs = ["--name=local", "--ioengine=libaio", "--direct=1", f"--filename={local}", *words]
                     jobs += ["--name=remote", "--ioengine=nbd", f"--uri=nbd://127.0.0.1:{port}", *words]
-                    return VOLUME_BYTES / max(_job_seconds(jobs)) / 1e6
+                    return min(_job_rates(jobs))
 
                 def ours(words: Sequence[str] = words) -> float:
-                    return VOLUME_BYTES / max(_job_seconds(["--name=ours", *_volume(pair.a), *words])) / 1e6
+                    return min(_job_rates(["--name=ours", *_volume(pair.a), *words]))
 
                 used.begin()
                 first, second = (raw, ours) if repetition % 2 else (ours, raw)
@@ -158,11 +176,11 @@ class Bench:
         self._cpu(SEQUENTIAL, SEQUENTIAL, used, operations, words)
         self.details[SEQUENTIAL] = {"ours_mb_s": ours_rates, "raw_mb_s": raw_rates}
 
-    def _cpu(self, point: str, kind: str, used: _Cpu, operations: int, words: Sequence[str]) -> None:
-        """CPU of both ends, and that of the same pool with both disks on one head under the same load."""
+    def _cpu(self, point: str, kind: str, used: _Cpu, operations: int, words: Sequence[str]) -> FioResult:
+        """CPU of both ends, and that of the same pool with both disks on one head; returns the result of the same load there."""
         local = self._local(point)
         try:
-            local_us = local.cpu_us(words)
+            done, local_us = local.measure(words)
         finally:
             local.kill()
         spent = {name: seconds / operations * 1e6 for name, seconds in used.spent().items()}
@@ -170,6 +188,7 @@ class Bench:
             bound = LENDER_US_MAX[kind] if name == "lender" else CPU_OF_LOCAL_MAX[kind] * local_us
             beside = f"a pool server with both disks: {local_us:.0f} us" if name != "lender" else ""
             self._add(point, f"CPU us/op, {name}", us, beside, f"<= {bound:.0f}", us <= bound)
+        return done
 
     def _sequential_held(self, gbit: int) -> None:
         """Disks and cables are the limit: each disk writes 200 MB/s, and the cable carries so many Gb/s."""
@@ -180,32 +199,32 @@ class Bench:
         for number in (1, 2):
             shape = f"tc qdisc replace dev cable root tbf rate {gbit}gbit burst {gbit * 256}kb latency 20ms"
             checked(cables.there(number, shape.split()), SLACK_SECONDS)
-        near, far = (HeldDisk(f"{name}-{gbit}", folder, HELD_BYTES_S) for name in ("near", "far"))
-        pair = Machines(self._program, folder, lambda path: written_file(path, DISK_BYTES), VOLUME_BYTES, cables=cables)
+        pair = Machines(self._program, folder, self._disk, VOLUME_BYTES, cables=cables)
         plain = folder / "plain"
         plain.mkdir()
-        local, remote = (written_file(plain / name, VOLUME_BYTES) for name in ("local", "remote"))
+        local, remote = (self._disk(plain / name, VOLUME_BYTES) for name in ("local", "remote"))
+        disks = HeldDisks(point, self._loops.devices(), HELD_BYTES_S)
         address, port = cables.address(2, LENDS), free_port()
-        argv = far.there(cables.there(2, _plain_server(remote, port, address)))
-        server = Child("qemu-nbd", argv, plain / "qemu-nbd.log")
+        # The kernel counts a large write of io_uring to such a disk twice.
+        plain_server = disks.there(cables.there(2, _plain_server(remote, port, address, "native")))
+        server = Child("qemu-nbd", plain_server, plain / "qemu-nbd.log")
         words = ["--rw=write", "--bs=1M", "--iodepth=4", f"--size={VOLUME_BYTES}", "--end_fsync=1", "--refill_buffers"]
+        words += ["--time_based", f"--runtime={HELD_SECONDS:g}"]
         jobs = ["--name=local", "--ioengine=libaio", "--direct=1", f"--filename={local}", *words]
         jobs += ["--name=remote", "--ioengine=nbd", f"--uri=nbd://{address}:{port}", *words]
         ours_rates, raw_rates = [], []
         try:
             _fill(pair.a, HELD_ARC_BYTES)
             assert pair.a.server and pair.b.lender
-            near.take(pair.a.server.pid)
-            far.take(pair.b.lender.pid)
+            disks.take(pair.a.server.pid)
+            disks.take(pair.b.lender.pid)
             for _ in range(self._repetitions):
-                seconds = _job_seconds(jobs, lambda words: near.there(cables.there(1, words)))
-                raw_rates.append(VOLUME_BYTES / max(seconds) / 1e6)
-                ours_rates.append(VOLUME_BYTES / max(_job_seconds(["--name=ours", *_volume(pair.a), *words])) / 1e6)
+                raw_rates.append(min(_job_rates(jobs, lambda words: disks.there(cables.there(1, words)))))
+                ours_rates += _job_rates(["--name=ours", *_volume(pair.a), *words])
         finally:
             server.kill()
             pair.kill_all()
-            for held in (near, far):
-                held.end()
+            disks.end()
         share = statistics.median(ours / raw for ours, raw in zip(ours_rates, raw_rates, strict=True))
         beside = f"{statistics.median(ours_rates):.0f} MB/s; raw double write {statistics.median(raw_rates):.0f} MB/s; disks of 200 MB/s"
         self._add(point, "of the raw double write", share, beside, f">= {SEQUENTIAL_SHARE_MIN}", share >= SEQUENTIAL_SHARE_MIN)
@@ -219,7 +238,7 @@ class Bench:
             _fill(pair.a)
             if delay_us:
                 children.append(_slow_way(pair, delay_us))
-            path, trip = written_file(pair.folder / "plain", 256 * MEBIBYTE), self._trip(pair.folder, delay_us, children)
+            path, trip = self._disk(pair.folder / "plain", 256 * MEBIBYTE), self._trip(pair.folder, delay_us, children)
             words = ["--rw=randwrite", "--bs=4k", "--iodepth=1", "--time_based", f"--runtime={self._seconds:g}", "--norandommap"]
             ratios, rows = [], []
             used, operations = _Cpu(pair), 0
@@ -243,7 +262,8 @@ class Bench:
         beside = f"{ours_us:.0f} us; a write and its flush {local_us:.0f} us, a round trip {trip_us:.0f} us"
         bound = SYNCHRONOUS_RATIO_MAX[delay_us]
         self._add(point, "of round trip + remote write", ratio, beside, f"<= {bound}", ratio <= bound)
-        self._cpu(point, SYNCHRONOUS, used, operations, [*words, f"--size={VOLUME_BYTES}", "--fsync=1"])
+        one_head_us = _mean_us(self._cpu(point, SYNCHRONOUS, used, operations, [*words, f"--size={VOLUME_BYTES}", "--fsync=1"]))
+        self._add(point, "of a pool with both disks", ours_us / one_head_us, f"{one_head_us:.0f} us with both disks on one head")
         self.details[point] = [dict(zip(("ours_us", "local_us", "trip_us"), row, strict=True)) for row in rows]
 
     def _trip(self, folder: Path, delay_us: int, children: list[Child]) -> Callable[[], float]:
@@ -318,10 +338,10 @@ class Bench:
 class _LocalMirror:
     """The same pool with both disks on one head, and no record of legs."""
 
-    def __init__(self, program: Path, folder: Path):
+    def __init__(self, program: Path, folder: Path, make_disk: Callable[[Path], Path]):
         self._program, self._folder = program, folder
         self._env = {"BULKHEAD_RUN_DIR": str(folder / "run"), "BULKHEAD_STATE_DIR": str(folder / "state")}
-        disks = [written_file(folder / name, DISK_BYTES) for name in ("one", "other")]
+        disks = [make_disk(folder / name) for name in ("one", "other")]
         self._command("pool", "create", "tank", "mirror", *(str(disk) for disk in disks))
         socket, log = folder / "nbd.sock", folder / "server.log"
         options = ["--no-iscsi", "--nbd", f"unix:{socket}", "--ready-fd", "1", "--arc-size", str(ARC_BYTES)]
@@ -334,15 +354,15 @@ class _LocalMirror:
     def _command(self, *words: str) -> None:
         checked([self._program, *words], SLACK_SECONDS, env=self._env)
 
-    def cpu_us(self, words: Sequence[str]) -> float:
-        """CPU of an operation of that load, on a volume that was filled before."""
+    def measure(self, words: Sequence[str]) -> tuple[FioResult, float]:
+        """Runs that load on a volume that was filled before; returns its result and its CPU microseconds per operation."""
         fill = ["--rw=write", "--bs=1M", "--iodepth=4", f"--size={VOLUME_BYTES}", "--refill_buffers", "--end_fsync=1"]
         _fio(["--name=fill", *self._volume, *fill])
         time.sleep(COMMIT_SECONDS)
         before = tree_cpu_seconds(self._server.pid)
         done = _fio(["--name=local", *self._volume, *words])
         time.sleep(COMMIT_SECONDS)
-        return (tree_cpu_seconds(self._server.pid) - before) / done.operations * 1e6
+        return done, (tree_cpu_seconds(self._server.pid) - before) / done.operations * 1e6
 
     def kill(self) -> None:
         """The end."""
@@ -384,11 +404,11 @@ def _fio(words: Sequence[str], form: str = "json") -> FioResult:
     return parse_fio(checked(["fio", f"--output-format={form}", "--randrepeat=0", *words], SLACK_SECONDS))
 
 
-def _job_seconds(words: Sequence[str], there: Callable[[list[str | Path]], list[str | Path]] = lambda words: words) -> list[float]:
-    """How long each job took, its flush at the end with it."""
+def _job_rates(words: Sequence[str], there: Callable[[list[str | Path]], list[str | Path]] = lambda words: words) -> list[float]:
+    """MB/s that each job wrote, with the flush at its end."""
     output = checked(there(["fio", "--output-format=json", *words]), SLACK_SECONDS)
     jobs = json.loads(output[output.index("{") :])["jobs"]
-    return [job["job_runtime"] / 1000 for job in jobs]
+    return [job["write"]["io_bytes"] / job["job_runtime"] / 1e3 for job in jobs]
 
 
 def _mean_us(result: FioResult) -> float:
@@ -414,8 +434,8 @@ def _fill(head: Head, arc_bytes: int = ARC_BYTES) -> None:
     _fio(["--name=fill", *_volume(head), "--rw=write", "--bs=1M", "--iodepth=4", f"--size={VOLUME_BYTES}", "--refill_buffers", "--end_fsync=1"])
 
 
-def _plain_server(path: Path, port: int, address: str = "127.0.0.1") -> list[str | Path]:
-    return ["qemu-nbd", "-t", "-e", "16", "--cache=none", "--aio=io_uring", "-f", "raw", "-b", address, "-p", str(port), path]
+def _plain_server(path: Path, port: int, address: str = "127.0.0.1", aio: str = "io_uring") -> list[str | Path]:
+    return ["qemu-nbd", "-t", "-e", "16", "--cache=none", f"--aio={aio}", "-f", "raw", "-b", address, "-p", str(port), path]
 
 
 def _listens(port: int) -> bool:

@@ -37,28 +37,41 @@ def _detach(device: Path) -> None:
     run(["losetup", "--detach", device], TOOL_SECONDS)
 
 
+class LoopDevices:
+    """Block devices on files, with direct I/O."""
+
+    def __init__(self) -> None:
+        self._attached: dict[Path, Path] = {}
+        at_exit(self.detach)
+
+    def attach(self, path: Path, size: int) -> Path:
+        """Returns a new device on a new file."""
+        device = _attach(written_file(path, size))
+        self._attached[device] = path
+        return device
+
+    def devices(self) -> list[Path]:
+        """Returns those that are attached."""
+        return list(self._attached)
+
+    def detach(self) -> None:
+        """Removes all devices and their files."""
+        while self._attached:
+            device, path = self._attached.popitem()
+            _detach(device)
+            path.unlink(missing_ok=True)
+
+
 @contextlib.contextmanager
 def made(where: str, directory: Path, sizes: dict[str, int]) -> Iterator[dict[str, Path]]:
     """Yields files, or loop devices with direct I/O on such files, by name; removes them afterwards."""
-    attached: list[Path] = []
-
-    def detach() -> None:
-        while attached:
-            _detach(attached.pop())
-
-    forget = at_exit(detach)
-    places: dict[str, Path] = {}
+    loops = LoopDevices()
+    make = loops.attach if where == "loop" else written_file
     try:
-        for name, size in sizes.items():
-            places[name] = written_file(directory / name, size)
-            if where == "loop":
-                places[name] = _attach(places[name])
-                attached.append(places[name])
-        yield places
+        yield {name: make(directory / name, size) for name, size in sizes.items()}
     finally:
-        detach()
-        forget()
-        for name in places:
+        loops.detach()
+        for name in sizes:
             (directory / name).unlink(missing_ok=True)
 
 

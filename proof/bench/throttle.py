@@ -1,4 +1,4 @@
-"""Disks that are held to a rate: of each group of processes the kernel writes so many bytes a second to a disk, and no more."""
+"""Disks that are held to a rate: the kernel writes so many bytes a second of a group of processes to each, and no more."""
 
 from __future__ import annotations
 
@@ -12,21 +12,24 @@ FIRST, SECOND = Path("/sys/fs/cgroup/blkio"), Path("/sys/fs/cgroup")
 """Where control groups are, by their version."""
 
 
-class HeldDisk:
-    """Processes that share a disk of so many bytes a second. Only what bypasses the page cache counts."""
+class HeldDisks:
+    """Processes that use block devices of so many bytes a second each. Only what bypasses the page cache counts."""
 
-    def __init__(self, name: str, on: Path, write_bytes_s: int):
-        device = _disk_of(on)
+    def __init__(self, name: str, devices: Sequence[Path], write_bytes_s: int):
         is_first = FIRST.is_dir()
         self._group = (FIRST if is_first else SECOND) / f"bulkhead-bench-{os.getpid()}-{name}"
         try:
             self._group.mkdir()
             at_exit(self.end)
-            if is_first:
-                (self._group / "blkio.throttle.write_bps_device").write_text(f"{device} {write_bytes_s}")
-            else:
+            if not is_first:
                 (SECOND / "cgroup.subtree_control").write_text("+io")
-                (self._group / "io.max").write_text(f"{device} wbps={write_bytes_s}")
+            for device in devices:
+                number = os.stat(device).st_rdev
+                disk = f"{os.major(number)}:{os.minor(number)}"
+                if is_first:
+                    (self._group / "blkio.throttle.write_bps_device").write_text(f"{disk} {write_bytes_s}")
+                else:
+                    (self._group / "io.max").write_text(f"{disk} wbps={write_bytes_s}")
         except OSError as error:
             raise ProofError(f"the kernel holds no disk to a rate here: {error}") from error
 
@@ -44,12 +47,3 @@ class HeldDisk:
             self._group.rmdir()
         except OSError:
             pass
-
-
-def _disk_of(path: Path) -> str:
-    number = path.stat().st_dev
-    device = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
-    if not device.exists():
-        raise ProofError(f"{path} is on no disk of its own")
-    whole = device.resolve().parent if (device / "partition").exists() else device
-    return (whole / "dev").read_text().strip()
