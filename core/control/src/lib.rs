@@ -30,6 +30,7 @@ pub mod schedule;
 pub mod secret;
 pub mod server;
 pub mod slots;
+pub mod snapshot_set;
 pub mod space;
 pub mod transfer;
 pub mod words;

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::time::UNIX_EPOCH;
 
 use control::answer::{
     ChapView, DeviceView, DiscoveryView, Done, Event, FilesystemView, FrozenView, NbdView,
     PoolLoad, PoolStatus, PoolSummary, Property, ProtocolView, RecoveryView, RolledBack,
     ServerStatus, SnapshotView, Status, TargetView, VolumeView,
 };
+use control::calendar::utc;
 use control::rescue::RescueView;
 use control::{Answer, Failure};
 use serde::Serialize;
@@ -535,15 +537,29 @@ fn filesystem_detail(view: &FilesystemView) -> String {
 }
 
 fn snapshot_list(snapshots: &[SnapshotView]) -> String {
-    let mut table = Table::new(&["NAME", ">USED", ">REFER"]);
+    let now = UNIX_EPOCH.elapsed().unwrap_or_default().as_secs();
+    let mut table = Table::new(&["NAME", "CREATED", ">AGE", ">USED", ">REFER"]);
     for snapshot in snapshots {
+        let created = snapshot.created_unix_s;
         table.row([
             snapshot.name.to_string(),
+            created.map_or_else(dash, utc),
+            created.map_or_else(dash, |created| age(now.saturating_sub(created))),
             bytes(snapshot.used),
             bytes(snapshot.referenced),
         ]);
     }
     table.render()
+}
+
+/// The largest unit of which there are two or more: `90 s`, `5 min`, `47 h`, `400 d`.
+fn age(seconds: u64) -> String {
+    let units = [(86_400, "d"), (3600, "h"), (60, "min")];
+    let unit = units.iter().find(|(length, _)| seconds >= 2 * length);
+    match unit {
+        Some((length, unit)) => format!("{} {unit}", seconds / length),
+        None => format!("{seconds} s"),
+    }
 }
 
 fn target_list(targets: &[TargetView]) -> String {

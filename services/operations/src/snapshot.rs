@@ -9,6 +9,7 @@ use control::operations::snapshot::destroy::Destroy;
 use control::operations::snapshot::list::List;
 use control::operations::snapshot::rename::Rename;
 use control::request::Properties;
+use control::snapshot_set::{SnapshotSet, Which};
 use control::{Answer, Failure, FailureKind};
 use engine::dataset::{DatasetErrorKind, DatasetInfo, DatasetKind, DatasetRef, Snapshots, Value};
 use units::{SnapshotName, VolumeName};
@@ -28,7 +29,7 @@ const NAME_BYTES_MAX: usize = 255;
 pub fn perform(context: &Context<'_>, request: SnapshotRequest) -> Result<Answer, Failure> {
     match request {
         SnapshotRequest::Create(request) => create(context, &request),
-        SnapshotRequest::List(List { volume }) => list(context, volume.as_ref()),
+        SnapshotRequest::List(request) => list(context, &request),
         SnapshotRequest::Destroy(request) => destroy(context, &request),
         SnapshotRequest::Rename(Rename { from, to }) => {
             super::refuse_space(to.as_str())?;
@@ -179,23 +180,106 @@ pub fn replay(context: &Context<'_>, names: &[SnapshotName]) -> Result<(), Failu
 }
 
 fn destroy(context: &Context<'_>, request: &Destroy) -> Result<Answer, Failure> {
-    let Destroy { names, preview } = request;
-    let loss = Loss::of_snapshots(names);
+    let names = chosen(context, request)?;
+    if names.is_empty() {
+        return Ok(Done::already("no such snapshots".to_owned()));
+    }
+    let preview = request.preview;
+    let loss = Loss::of_snapshots(&names);
     if preview.is_wanted() {
-        for name in names {
-            let found = context.pool.dataset(name.into());
-            found.map_err(failures::dataset)?;
-        }
-        let refusal = refuse_clones(context, names).err();
-        let shown = loss.preview::<Destroy>(*preview, refusal.as_ref())?;
+        let refusal = refuse_clones(context, &names).err();
+        let shown = loss.preview::<Destroy>(preview, refusal.as_ref())?;
         return Ok(shown.expect("a preview is wanted"));
     }
-    let destroyed = context.pool.destroy_snapshots(names);
+    let destroyed = context.pool.destroy_snapshots(&names);
     destroyed.map_err(failures::dataset)?;
     Ok(loss.destroyed(match names.as_slice() {
         [name] => format!("destroyed {name}"),
         _ => "destroyed".to_owned(),
     }))
+}
+
+/// Returns the snapshots that a request to destroy some selects, each once.
+fn chosen(context: &Context<'_>, request: &Destroy) -> Result<Vec<SnapshotName>, Failure> {
+    let mut names = Vec::new();
+    let mut seen = BTreeSet::new();
+    for set in &request.names {
+        let all = of_dataset(context, set.dataset(), request.recursive)?;
+        for info in in_set(set, &all)? {
+            if !is_as_old(info, request.older_than_s) || !seen.insert(info.name.clone()) {
+                continue;
+            }
+            let name = info.name.parse();
+            let name: SnapshotName =
+                name.map_err(|error: units::NameError| Failure::usage(error.to_string()))?;
+            // The next replication needs it: only its full name destroys it.
+            if replicate::is_own(&name) && !matches!(set.which(), Which::One(_)) {
+                continue;
+            }
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+/// Returns the snapshots of a dataset, by creation; with `recursive` those below it, too, dataset by dataset.
+fn of_dataset(
+    context: &Context<'_>,
+    dataset: &str,
+    recursive: bool,
+) -> Result<Vec<DatasetInfo>, Failure> {
+    let named: Option<VolumeName> = match dataset.contains('/') {
+        true => Some(dataset.parse().map_err(|error: units::NameError| {
+            Failure::usage(error.to_string())
+        })?),
+        false => None,
+    };
+    let below: DatasetRef<'_> = match &named {
+        Some(name) => name.into(),
+        None => context.pool.name().into(),
+    };
+    let all = context.pool.datasets(below, Snapshots::Include);
+    let mut all = all.map_err(failures::dataset)?;
+    all.retain(|info| info.snapshot && (recursive || of(info) == dataset));
+    all.sort_by(|a, b| (of(a), a.creation_txg).cmp(&(of(b), b.creation_txg)));
+    Ok(all)
+}
+
+/// The dataset of a snapshot.
+fn of(snapshot: &DatasetInfo) -> &str {
+    let name = snapshot.name.split_once('@');
+    name.map_or(snapshot.name.as_str(), |(dataset, _)| dataset)
+}
+
+/// Returns those of a set. A name that does not exist is an error in the dataset of the set only, not below it.
+fn in_set<'i>(set: &SnapshotSet, all: &'i [DatasetInfo]) -> Result<Vec<&'i DatasetInfo>, Failure> {
+    let mut found = Vec::new();
+    let mut is_found = false;
+    for part in all.chunk_by(|a, b| of(a) == of(b)) {
+        let tags: Vec<&str> = part
+            .iter()
+            .map(|info| &info.name[of(info).len() + 1..])
+            .collect();
+        if let Some(selected) = set.select(&tags) {
+            is_found = true;
+            let selected: BTreeSet<&str> = selected.into_iter().collect();
+            let those = part.iter().zip(&tags);
+            let those = those.filter(|(_, tag)| selected.contains(*tag));
+            found.extend(those.map(|(info, _)| info));
+        }
+    }
+    let is_pattern = matches!(set.which(), Which::Like(_));
+    let has_all = matches!(set.which(), Which::Range { first: None, last: None });
+    if !is_found && !is_pattern && !has_all {
+        let message = format!("{set} does not exist");
+        let advice = format!("`bulkhead snapshot list {}` lists all", set.dataset());
+        return Err(Failure::new(FailureKind::NotFound, message).advise(advice));
+    }
+    Ok(found)
+}
+
+fn is_as_old(info: &DatasetInfo, older_than_s: Option<u64>) -> bool {
+    older_than_s.is_none_or(|age| schedule::now_s().saturating_sub(info.creation_time_s) >= age)
 }
 
 /// Refuses if a volume is a clone of one of them.
@@ -219,16 +303,17 @@ fn list_of(names: &[SnapshotName]) -> String {
     names.join(", ")
 }
 
-fn list(context: &Context<'_>, of: Option<&VolumeName>) -> Result<Answer, Failure> {
-    let below: DatasetRef<'_> = match of {
-        Some(name) => name.into(),
-        None => context.pool.name().into(),
+fn list(context: &Context<'_>, request: &List) -> Result<Answer, Failure> {
+    let root = context.pool.name();
+    let (dataset, recursive) = match (&request.only, &request.volume) {
+        (Some(set), _) => (set.dataset(), request.recursive),
+        (None, Some(volume)) => (volume.as_str(), request.recursive),
+        (None, None) => (root.as_str(), true),
     };
-    let all = context.pool.datasets(below, Snapshots::Include);
-    let all = all.map_err(failures::dataset)?;
-    let own = of.map(|name| format!("{name}@"));
-    let is_wanted = |info: &&DatasetInfo| {
-        info.snapshot && own.as_ref().is_none_or(|own| info.name.starts_with(own))
+    let all = of_dataset(context, dataset, recursive)?;
+    let wanted = match &request.only {
+        Some(set) => in_set(set, &all)?,
+        None => all.iter().collect(),
     };
     let view = |info: &DatasetInfo| {
         Some(SnapshotView {
@@ -238,8 +323,9 @@ fn list(context: &Context<'_>, of: Option<&VolumeName>) -> Result<Answer, Failur
             created_unix_s: Some(info.creation_time_s),
         })
     };
-    let views = all.iter().filter(is_wanted).filter_map(view);
-    Ok(Answer::Snapshots(views.collect()))
+    let wanted = wanted.into_iter();
+    let wanted = wanted.filter(|info| is_as_old(info, request.older_than_s));
+    Ok(Answer::Snapshots(wanted.filter_map(view).collect()))
 }
 
 /// Clones, active sends and bookmarks refer to a snapshot by its GUID, and are not affected. A schedule identifies its

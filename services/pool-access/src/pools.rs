@@ -384,9 +384,7 @@ pub fn names(common: &Common, word: &str) -> Vec<String> {
         Request::Target(TargetRequest::List),
     ];
     if word.contains('@') {
-        requests.push(Request::Snapshot(SnapshotRequest::List(List {
-            volume: None,
-        })));
+        requests.push(Request::Snapshot(SnapshotRequest::List(List::default())));
     }
     for request in requests {
         let said = each_response(common, &here, &request);

@@ -8,23 +8,41 @@ use units::{PoolName, VolumeName};
 use crate::answer::SnapshotView;
 use crate::operations::{
     Example, Examples, Operation, PoolOption, PoolSelector, Route, Scheduling, Source, Verb,
-    pool_or_volume, schema_of,
+    duration_s, pool_or_volume, schema_of,
 };
+use crate::snapshot_set::SnapshotSet;
 use crate::{Effect, Failure};
 
-const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead snapshot list tank/vm0")]);
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of("bulkhead snapshot list tank/vm0"),
+    Example::of("bulkhead snapshot list 'tank/vm0@auto-*' --older-than 30d"),
+    Example::of("bulkhead snapshot list 'tank/vm0@monday%'"),
+    Example::of("bulkhead snapshot list tank/vms --recursive"),
+])
+.with_note(
+    "Each volume's snapshots are listed by creation, the oldest one first. With @PATTERN those with such a name are listed
+(* and ?), with @FIRST%LAST those from one to another one.",
+);
 
 /// List the snapshots of a pool or a volume
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "SnapshotList")]
 pub struct List {
     /// Only of this volume.
     pub volume: Option<VolumeName>,
+    /// Only these, by a name, a pattern or a range.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only: Option<SnapshotSet>,
+    /// Also of all below the volume.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub recursive: bool,
+    /// Only those that are at least so many seconds old.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub older_than_s: Option<u64>,
 }
 
 impl Operation for List {
     fn effect(&self, _: &PoolName) -> Effect {
-        let Self { volume: _ } = self;
         Effect::Look
     }
 
@@ -33,7 +51,7 @@ impl Operation for List {
     }
 
     fn covers_all_pools(&self) -> bool {
-        self.volume.is_none()
+        self.volume.is_none() && self.only.is_none()
     }
 }
 
@@ -44,8 +62,15 @@ impl Operation for List {
     after_help = EXAMPLES
 )]
 pub struct Arguments {
-    /// The pool or the volume [default: all pools that are served here, or the only one]
+    /// The pool, the volume, or VOLUME@PATTERN or VOLUME@FIRST%LAST [default: all pools that are served here, or the
+    /// only one]
     of: Option<String>,
+    /// Also list those of all volumes and file systems below
+    #[arg(long, short)]
+    recursive: bool,
+    /// Only list those that are at least so old, such as 12h or 30d
+    #[arg(long, value_name = "TIME", value_parser = duration_s)]
+    older_than: Option<u64>,
     #[command(flatten)]
     pool: PoolOption,
 }
@@ -58,13 +83,38 @@ impl Verb for List {
         "Snapshots",
         schema_of::<Vec<SnapshotView>>,
     )
-    .with(&[("volume", Source::Query("null"))])];
+    .with(&[
+        ("volume", Source::Query("null")),
+        ("only", Source::Query("null")),
+        ("recursive", Source::Query("false")),
+        ("older_than_s", Source::Query("null")),
+    ])];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
-        let Some(of) = arguments.pool.or(arguments.of) else {
-            return Ok((PoolSelector::Single, Self { volume: None }));
+        let Arguments {
+            of,
+            recursive,
+            older_than,
+            pool,
+        } = arguments;
+        let mut list = Self {
+            volume: None,
+            only: None,
+            recursive,
+            older_than_s: older_than,
         };
+        let Some(of) = pool.or(of) else {
+            return Ok((PoolSelector::Single, list));
+        };
+        if of.contains('@') {
+            let only = of.parse::<SnapshotSet>();
+            let only = only.map_err(|error| Failure::usage(error.to_string()))?;
+            let pool = only.pool();
+            list.only = Some(only);
+            return Ok((PoolSelector::Pool(pool), list));
+        }
         let (pool, volume) = pool_or_volume(&of)?;
-        Ok((PoolSelector::Pool(pool), Self { volume }))
+        list.volume = volume;
+        Ok((PoolSelector::Pool(pool), list))
     }
 }

@@ -1,9 +1,6 @@
 //! Snapshots of volumes.
 
-use units::SnapshotName;
-
-use super::{PoolSelector, noun, one_pool};
-use crate::Failure;
+use super::noun;
 
 noun! {
     /// Requests about snapshots.
@@ -14,9 +11,4 @@ noun! {
         /// Automatic snapshots, and how many are retained
         schedule::Schedule(ScheduleRequest, ScheduleCommand)
     }
-}
-
-/// Returns the pool of all of them.
-fn pool_of(names: &[SnapshotName]) -> Result<PoolSelector, Failure> {
-    one_pool(names.iter().map(|name| name.volume().pool()))
 }

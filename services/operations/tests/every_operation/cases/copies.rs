@@ -35,6 +35,9 @@ pub const SNAPSHOTS: &[Case] = &[
     ("snapshot.list", "{}", "told"),
     ("snapshot.list", r#"{"volume":"tank/a"}"#, "told"),
     ("snapshot.list", r#"{"volume":"tank/none"}"#, "NotFound"),
+    ("snapshot.list", r#"{"only":"tank/a@*"}"#, "told"),
+    ("snapshot.list", r#"{"only":"tank/a@%"}"#, "told"),
+    ("snapshot.list", r#"{"only":"tank/a@none%"}"#, "NotFound"),
     (
         "snapshot.rename",
         r#"{"from":"tank/a@1","to":"tank/a@one"}"#,
