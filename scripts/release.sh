@@ -25,7 +25,9 @@ only=${ONLY:-}
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 grep -q "^## $version\$" CHANGELOG.md || die "CHANGELOG.md has no section $version"
 [[ -z $(git status --porcelain) ]] || echo "release: what is not committed is not in the release" >&2
-SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+# All builds are of this commit, also if others follow meanwhile.
+commit=$(git rev-parse HEAD)
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct "$commit")
 export SOURCE_DATE_EPOCH
 output=$repository/target/release-$version
 rm -rf "$output"
@@ -39,7 +41,7 @@ build() { # directory of the source, directory of the packages
     local packages=(-p bulkhead -p bulkhead-witness) map
     [[ -z $only ]] || packages=(-p bulkhead-witness)
     mkdir -p "$1" "$2"
-    git archive HEAD | tar -x -C "$1"
+    git archive "$commit" | tar -x -C "$1"
     map="$1=/usr/src/bulkhead"
     (
         cd "$1"
@@ -71,9 +73,15 @@ done
 if [[ -n $twice ]]; then
     rm -rf "$work/first"
     build "$work/the-second-directory" "$work/again"
+    different=()
     for package in "$output"/*.deb; do
-        cmp "$package" "$work/again/$(basename "$package")" || die "two builds of $(basename "$package") differ"
+        name=$(basename "$package")
+        cmp "$package" "$work/again/$name" || different+=("$name")
     done
+    if [[ ${#different[@]} -gt 0 ]]; then
+        mv "$work/again" "$output-again"
+        die "two builds differ: ${different[*]}; the second packages are in $output-again"
+    fi
     echo "release: two builds in two directories are the same"
 fi
 if [[ -z $only && -z ${NO_LIBZPOOL:-} ]]; then
