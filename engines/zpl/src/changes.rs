@@ -17,7 +17,7 @@ use crate::convert::{
 use crate::file_system::{FILE_BYTES_MAX, LINKS_MAX, WRITE_BYTES_MAX, Zpl};
 use crate::objects::{Has, Objects, Step, Stored, StoredTime};
 use crate::quotas::Payers;
-use crate::records::{Bytes, Creation, Record, Setting, append_receipt, set};
+use crate::records::{Bytes, Creation, Record, Setting, append_receipt, append_setting, set};
 
 const SET_GROUP_ID: u64 = 0o2000;
 /// Bytes of the target of a link (`PATH_MAX` of Linux, less its NUL).
@@ -39,20 +39,21 @@ pub(crate) struct NewObject<'a> {
 }
 
 impl NewObject<'_> {
-    /// The log records of a creation; the first one has the list, so that no crash separates the two. The last one has
-    /// the receipt, for a replay of all of them.
+    /// The log records of a creation. The first one has the list, the receipt and all attributes, so that no crash
+    /// separates them. The second one sets the attributes when a kernel replays the log.
     fn logged(&self, first: Creation<'_>, receipt: Option<&Receipt>) -> Vec<Step<'static>> {
         let list = self.list.as_deref().map(acl::encode_logged);
         let first = Record::Create(Creation {
             list: list.as_deref(),
             ..first
         });
-        let in_first = receipt.filter(|_| self.then.is_none());
+        let mut first = logged_with(&first, true, receipt);
+        if let (Step::Log { body, .. }, Some(then)) = (&mut first, &self.then) {
+            append_setting(body, then);
+        }
         let then = self.then.map(Record::Set);
-        let then = then.map(|record| logged_with(&record, true, receipt));
-        let mut steps = vec![logged_with(&first, true, in_first)];
-        steps.extend(then);
-        steps
+        let then = then.map(|record| logged_with(&record, true, None));
+        [first].into_iter().chain(then).collect()
     }
 }
 
@@ -940,13 +941,29 @@ mod tests {
         }
     }
 
+    /// A crash may leave only the first record in the log. A kernel needs the second one.
     #[test]
-    fn last_record_of_a_creation_carries_the_receipt() {
-        let records = logged_of(0o100_644, Some(Setting::default()));
-        let receipts: Vec<_> = records
-            .iter()
-            .map(|(kind, body)| receipt_of(*kind, body))
-            .collect();
-        assert_eq!(receipts, [None, Some(RECEIPT)]);
+    fn first_record_of_a_creation_has_the_receipt_and_all_attributes() {
+        let then = Setting {
+            mask: set::SIZE | set::ATIME | set::MTIME,
+            size: 7,
+            atime: [1, 2],
+            mtime: [3, 4],
+            ..Setting::default()
+        };
+        for mode in [0o100_644, 0o040_755, 0o010_644] {
+            let records = logged_of(mode, Some(then));
+            let receipts: Vec<_> = records
+                .iter()
+                .map(|(kind, body)| receipt_of(*kind, body))
+                .collect();
+            assert_eq!(receipts, [Some(RECEIPT), None]);
+            let decode = |at: usize| decode(records[at].0, &records[at].1);
+            let Ok(Record::Create(created)) = decode(0) else {
+                panic!("{records:?}");
+            };
+            assert_eq!(created.then, Some(then));
+            assert_eq!(decode(1), Ok(Record::Set(then)));
+        }
     }
 }

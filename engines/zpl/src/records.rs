@@ -83,6 +83,8 @@ pub struct Creation<'a> {
     pub options: Option<Options>,
     /// An access control list passed at the creation, of entries of 12 bytes.
     pub list: Option<&'a [u8]>,
+    /// The attributes of [`append_setting`]: size and times.
+    pub then: Option<Setting>,
 }
 
 /// A change of attributes.
@@ -218,6 +220,34 @@ pub fn append_receipt(body: &mut Vec<u8>, receipt: &Receipt) {
     body.extend(receipt.to_bytes());
 }
 
+/// The marker before attributes of a new object, after the rest of the record of its creation and after its receipt. A
+/// kernel sets these attributes by the next record. If only the first one is in the log, they are not lost here.
+const SETTING_MARK: &[u8; 8] = b"bhattrib";
+
+/// Appends the attributes that the record of a creation omits, and that a second record sets. It follows a receipt.
+pub fn append_setting(body: &mut Vec<u8>, setting: &Setting) {
+    body.extend(SETTING_MARK);
+    let times = [setting.atime, setting.mtime].concat();
+    let numbers = [setting.mask, setting.size].into_iter().chain(times);
+    numbers.for_each(|number| body.extend(number.to_ne_bytes()));
+}
+
+/// The attributes after a creation and its receipt, if there are any.
+fn setting_of(mut rest: &[u8]) -> Option<Setting> {
+    if let Some(receipt) = rest.strip_prefix(RECEIPT_MARK) {
+        rest = receipt.get(Receipt::BYTES..)?;
+    }
+    let rest = rest.strip_prefix(SETTING_MARK)?;
+    let mut reader = Reader { rest };
+    Some(Setting {
+        mask: reader.number()? & (set::SIZE | set::ATIME | set::MTIME),
+        size: reader.number()?,
+        atime: reader.pair()?,
+        mtime: reader.pair()?,
+        ..Setting::default()
+    })
+}
+
 /// The receipt after a record, if there is one. The record is complete.
 pub fn receipt_of(kind: u64, body: &[u8]) -> Option<Receipt> {
     let (words, names) = match kind {
@@ -347,6 +377,7 @@ fn creation<'a>(reader: &mut Reader<'a>, kind: u64) -> Decoded<'a> {
     if kind == kind::SYMLINK {
         created.link = Some(reader.text()?);
     }
+    created.then = setting_of(reader.rest);
     (created.kind() == kind).then_some(Some(Record::Create(created)))
 }
 

@@ -10,8 +10,8 @@ use file_system::{
 use crate::access::Use;
 use crate::acl;
 use crate::changes::{NewObject, fresh, logged, may_have_project};
-use crate::convert::{MODE_MASK, failure, flag, merged, now_after, time_of};
-use crate::file_system::Zpl;
+use crate::convert::{MODE_MASK, failure, flag, kind_of, merged, now_after, time_of};
+use crate::file_system::{FILE_BYTES_MAX, Zpl};
 use crate::later_writes::LaterWrites;
 use crate::objects::{Has, ObjectError, Objects, Step, Stored};
 use crate::options::Options;
@@ -260,6 +260,9 @@ fn replayed_object<'a>(new: &Creation<'a>, parent: &Stored) -> Done<NewObject<'a
         stored = merged(&stored, &set);
         stored.has = stored.has.with(set.has);
     }
+    if let Some(then) = &new.then {
+        stored = merged(&stored, &of_creation(then, &stored));
+    }
     let list = new.list.map(logged_list);
     Ok(NewObject {
         stored,
@@ -268,6 +271,31 @@ fn replayed_object<'a>(new: &Creation<'a>, parent: &Stored) -> Done<NewObject<'a
         list: list.transpose()?,
         then: None,
     })
+}
+
+/// The attributes that the creation has set in addition to those of a kernel's record.
+fn of_creation(then: &Setting, stored: &Stored) -> Stored {
+    let wanted = wanted(then);
+    let is_file = kind_of(stored.mode) == Some(Kind::File);
+    let size = wanted
+        .size
+        .filter(|size| is_file && *size <= FILE_BYTES_MAX);
+    let mut set = Stored {
+        size: size.unwrap_or_default(),
+        atime: then.atime,
+        mtime: then.mtime,
+        ..Stored::default()
+    };
+    for (is_set, has) in [
+        (size.is_some(), Has::SIZE),
+        (wanted.accessed.is_some(), Has::ATIME),
+        (wanted.modified.is_some(), Has::MTIME),
+    ] {
+        if is_set {
+            set.has = set.has.with(has);
+        }
+    }
+    set
 }
 
 /// The optional attributes that were set.

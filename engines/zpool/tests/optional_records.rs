@@ -43,6 +43,22 @@ const SPARSE: u64 = 0x2000_0000_0000;
 const INHERITS: u64 = 0x4000_0000_0000;
 const HAS_PROJECT: u64 = 0x8000_0000_0000;
 const CREATED: [u64; 2] = [1_000_000_000, 5];
+/// An exclusive creation has its verifier in the times.
+const EXCLUSIVE: Setting = Setting {
+    object: 0,
+    mask: set::SIZE | set::ATIME | set::MTIME,
+    mode: 0,
+    uid: 0,
+    gid: 0,
+    size: 300_000,
+    atime: [7, 0],
+    mtime: [9, 0],
+    options: Options {
+        flags: [0; 2],
+        project: None,
+        created: None,
+    },
+};
 const OVERWRITTEN: [&[u8]; 2] = [b"cut", b"holed"];
 /// Its end is set before any of its blocks.
 const ENDED: &[u8] = b"ended";
@@ -200,6 +216,13 @@ fn log_new(opened: &Opened, root: Node) {
             mode: 0o120_777,
             name: b"link",
             link: Some(b"inside"),
+            ..file
+        },
+        // The kernel's record of these attributes was lost in the crash.
+        Creation {
+            name: b"exclusive",
+            list: Some(&with_file),
+            then: Some(EXCLUSIVE),
             ..file
         },
     ];
@@ -381,6 +404,13 @@ fn check_new(opened: &Opened) {
         let has = found.has.has(Has::PROJECT) && found.flags & HAS_PROJECT != 0;
         assert_eq!(has.then_some(found.project), of_project, "{name:?}");
     }
+    let exclusive = stored(opened, look_up(b"exclusive"));
+    let times = (exclusive.atime, exclusive.mtime);
+    assert_eq!(times, (EXCLUSIVE.atime, EXCLUSIVE.mtime));
+    assert_eq!(
+        (exclusive.size, exclusive.block_size),
+        (300_000, RECORD_SIZE)
+    );
     let inside = files.look_up(&ROOT, look_up(b"project"), b"inside");
     let inside = stored(opened, inside.expect("it was replayed").node);
     assert_eq!((inside.project, inside.flags & INHERITS), (7, INHERITS));

@@ -1,7 +1,7 @@
 //! Adds records to the intent log of a file system that another system would have written.
 
 use zpl::objects::{Objects, Step};
-use zpl::records::{Bytes, Record};
+use zpl::records::{Bytes, Record, append_setting};
 use zpool::files::FileSystem;
 
 /// Adds a record to the log, and changes no data.
@@ -13,6 +13,11 @@ pub fn log(opened: &FileSystem, record: &Record<'_>) {
     } = record
     {
         body.extend_from_slice(bytes);
+    }
+    if let Record::Create(created) = record {
+        if let Some(then) = &created.then {
+            append_setting(&mut body, then);
+        }
     }
     let step = Step::Log {
         kind,
