@@ -19,7 +19,7 @@ const LONG_READ_BYTES: u32 = 64 << 10;
 pub enum Long {
     /// Its reply has a payload of this size.
     Payload(u32),
-    /// Its changes must be durable before its reply.
+    /// It changes contents, or its changes must be durable before its reply. Its execution itself may be slow.
     Contents,
     /// Names or attributes must be durable before its reply: it can share a commit with others.
     Names,
@@ -66,7 +66,9 @@ fn slow_payload_of(reader: &mut Reader<'_>) -> Result<Option<Long>, Malformed> {
                 let makes = reader.u32()? != 0;
                 return Ok(makes.then_some(of_names));
             }
-            op::COMMIT => return Ok(Some(Long::Contents)),
+            op::COMMIT | op::COPY | op::CLONE | op::ALLOCATE | op::DEALLOCATE => {
+                return Ok(Some(Long::Contents));
+            }
             other => return Ok(changes_files(other).then_some(of_names)),
         }
     }
@@ -184,6 +186,10 @@ mod tests {
         assert_eq!(long(1, &write(2)), Some(Long::Contents));
         assert_eq!(long(1, &write(0)), None);
         assert_eq!(long(1, &[op::COMMIT]), Some(Long::Contents));
+        // A copy of many bytes must not delay the changes of names behind it.
+        for slow in [op::COPY, op::CLONE, op::ALLOCATE, op::DEALLOCATE] {
+            assert_eq!(long(2, &[slow]), Some(Long::Contents), "operation {slow}");
+        }
         let read = |bytes| [op::READ, 0, 0, 0, 0, 0, 0, bytes];
         let large = 1 << 20;
         assert_eq!(long(1, &read(large)), Some(Long::Payload(large)));
