@@ -123,11 +123,16 @@ impl Call<'_> {
     /// Stores changed holders before the reply, but only for operations that depend on them.
     pub(super) fn keep_holders(&self, operation: u32, out: &mut Writer) -> Result<(), Status> {
         let now_ms = self.caller.now_ms;
-        let record_state = self.record_state.take();
-        if record_state || gives_or_takes(operation) || self.service.state().grace_ends(now_ms) {
+        let depends = gives_or_takes(operation);
+        if depends || self.service.state().grace_ends(now_ms) {
             // The store blocks on the disks, and the reply must not hold borrowed buffers during that time.
             out.own();
-            return self.service.keep_holders(now_ms);
+            let kept = self.service.keep_holders(now_ms);
+            // The client would execute an executed change again after an error. The next operation that depends on the
+            // holders stores them.
+            if depends {
+                return kept;
+            }
         }
         Ok(())
     }

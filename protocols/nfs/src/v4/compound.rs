@@ -1,6 +1,5 @@
 //! A compound: its operations one after the other, until one fails (RFC 8881, 2.10 and 16.2; RFC 7530, 15.2).
 
-use std::cell::Cell;
 use std::collections::hash_map::RandomState;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -384,7 +383,6 @@ impl Service {
             sequence: None,
             index: 0,
             moved: Transferred::default(),
-            record_state: Cell::new(false),
             resumed: None,
             current: None,
             saved: None,
@@ -460,8 +458,6 @@ pub(super) struct Call<'a> {
     pub(super) index: u32,
     /// Bytes that the operations transferred.
     pub(super) moved: Transferred,
-    /// The operation may have removed state of a client with an expired lease.
-    pub(super) record_state: Cell<bool>,
     /// Set if an earlier server executed the call up to its last change, without a reply.
     pub(super) resumed: Option<Receipt>,
     pub(super) current: Option<Place>,

@@ -79,8 +79,10 @@ impl Call<'_> {
         // A client may reclaim an open that denies it.
         state.check_grace(self.client, New::Open, self.caller.now_ms)?;
         let checked = state.check_denied(self.file(node), access, self.caller.now_ms);
-        // A client may have lost the open that denied it.
-        self.record_state.set(true);
+        drop(state);
+        // A client may have lost the open that denied it. That is stored before the change: an error after it would let
+        // the client repeat it.
+        self.service.keep_holders(self.caller.now_ms)?;
         checked.map(|()| only_appends)
     }
 

@@ -272,6 +272,49 @@ fn file_created_before_restart_is_reclaimable() {
     );
 }
 
+/// The grace period ends during a call. The change is executed, so an error would let the client repeat it.
+#[test]
+fn change_succeeds_if_the_holders_cannot_be_stored() {
+    let (home, _files) = shared("", 5, EVERYTHING);
+    let record = Arc::new(MemoryRecord::default());
+    let before = record.serve(&home, 7);
+    let mut late = Client::connect(&before, b"late", 0);
+    late.open(b"file", 3, 2).expect("it is free");
+    drop(before);
+    let mut client = Client::connect(&record.serve(&home, 8), b"one", 0);
+    client.now_ms = 5001;
+    record.fail(true);
+    let root = words(&[24]);
+    assert_eq!(client.status(&[&root, &make_directory(b"made")]), 0);
+    assert_eq!(client.open(b"file", 1, 0), Err(10008), "DELAY");
+    record.fail(false);
+    let times = record.times();
+    client.open(b"file", 3, 0).expect("it is free again");
+    assert_eq!(record.times(), times + 1, "without the late client");
+}
+
+/// A denial of a client with an expired lease ends before the write: the next server must not return it.
+#[test]
+fn write_is_not_executed_if_the_holders_cannot_be_stored() {
+    let (home, files) = shared("", 5, EVERYTHING);
+    let record = Arc::new(MemoryRecord::default());
+    let service = record.serve(&home, 7);
+    let mut late = Client::connect(&service, b"late", 0);
+    late.open(b"file", 3, 2).expect("it is free");
+    let mut client = Client::connect(&service, b"one", 100_000);
+    // LOOKUP; WRITE (38) with the anonymous state.
+    let write = words(&[38, 0, 0, 0, 0, 0, 0, 0, 4, 7]);
+    let call: [&[u8]; 3] = [&words(&[24]), &named(15, &[b"file"]), &write];
+    let node = files.look_up(&ROOT, files.root(), b"file").expect("made");
+    let size = || files.attributes(node.node).expect("it is there").size;
+    record.fail(true);
+    assert_eq!(client.status(&call), 10008, "DELAY");
+    assert_eq!(size(), 0);
+    record.fail(false);
+    assert_eq!(client.status(&call), 0);
+    assert_eq!(size(), 4);
+}
+
 /// Stores the receipt of a client's last change on slot 0, as earlier releases did.
 pub fn keep_receipt(files: &MemoryFileSystem, client: &Client, step: u32) {
     let mut place = [0; 20];
