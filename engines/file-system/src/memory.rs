@@ -5,7 +5,7 @@ mod state;
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockWriteGuard};
 
 use directory::Directory;
@@ -39,6 +39,7 @@ pub struct MemoryFileSystem {
     bytes_max: u64,
     commits: AtomicU64,
     delayed: RwLock<()>,
+    fails_commits: AtomicBool,
     appender: OnceLock<Appender>,
     state: Mutex<State>,
 }
@@ -84,6 +85,7 @@ impl MemoryFileSystem {
             bytes_max,
             commits: AtomicU64::new(0),
             delayed: RwLock::new(()),
+            fails_commits: AtomicBool::new(false),
             appender: OnceLock::new(),
             state: Mutex::new(state),
         }
@@ -98,6 +100,7 @@ impl MemoryFileSystem {
             bytes_max: self.bytes_max,
             commits: AtomicU64::new(0),
             delayed: RwLock::new(()),
+            fails_commits: AtomicBool::new(false),
             appender: OnceLock::new(),
             state: Mutex::new(state),
         }
@@ -122,6 +125,11 @@ impl MemoryFileSystem {
     /// Blocks all commits, as a slow disk would, until the returned guard is dropped.
     pub fn delay_commits(&self) -> RwLockWriteGuard<'_, ()> {
         self.delayed.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes all later commits fail, as a failed disk would, or succeed again.
+    pub fn fail_commits(&self, fails: bool) {
+        self.fails_commits.store(fails, Ordering::Relaxed);
     }
 
     /// Grants the user `uid` only append rights from now on, as a list would, with the right to read if `reads`.
@@ -488,6 +496,9 @@ impl FileSystem for MemoryFileSystem {
     fn commit(&self, node: Option<Node>) -> Done {
         self.commits.fetch_add(1, Ordering::Relaxed);
         drop(self.delayed.read());
+        if self.fails_commits.load(Ordering::Relaxed) {
+            return Err(FileError::Io);
+        }
         match node {
             Some(node) => self.lock().get(node).map(|_| ()),
             None => Ok(()),

@@ -106,14 +106,23 @@ fn session(stream: &mut TcpStream, slots: u32) -> [u8; 16] {
 
 /// A call that creates a directory in the root, in a slot of its own.
 fn make(session: &[u8; 16], number: u32) -> Vec<u8> {
+    // PUTROOTFH.
+    make_in(session, number, |writer| writer.u32(24))
+}
+
+/// A call that creates a directory, in a slot of its own.
+fn make_in(session: &[u8; 16], number: u32, put: impl FnOnce(&mut Writer)) -> Vec<u8> {
     compound(number, 3, |writer| {
         writer.u32(53);
         writer.fixed(session);
         let (sequence, slot) = (1, number);
-        // No cached reply; PUTROOTFH; CREATE of a directory, without attributes.
-        [sequence, slot, slot, 0, 24, 6, 2]
+        // No cached reply.
+        [sequence, slot, slot, 0]
             .iter()
             .for_each(|word| writer.u32(*word));
+        put(writer);
+        // CREATE of a directory, without attributes.
+        [6, 2].iter().for_each(|word| writer.u32(*word));
         writer.opaque(format!("made-{number}").as_bytes());
         [0, 0].iter().for_each(|word| writer.u32(*word));
     })
@@ -124,6 +133,14 @@ fn key() -> HandleKey {
 }
 
 fn serve(files: &Arc<MemoryFileSystem>, limits: ServerLimits) -> (NfsServer, TcpStream) {
+    serve_all(&[("", files)], limits)
+}
+
+/// Serves file systems by name.
+fn serve_all(
+    all: &[(&str, &Arc<MemoryFileSystem>)],
+    limits: ServerLimits,
+) -> (NfsServer, TcpStream) {
     let presentation = Presentation {
         owner: b"tank".to_vec(),
         start: 7,
@@ -133,15 +150,15 @@ fn serve(files: &Arc<MemoryFileSystem>, limits: ServerLimits) -> (NfsServer, Tcp
     };
     let server = NfsServer::new(presentation, limits);
     let rule = "rw=127.0.0.0/8,no_root_squash,insecure";
-    let shared = Shared {
-        name: String::new(),
+    let shared = all.iter().map(|(name, files)| Shared {
+        name: (*name).to_owned(),
         share: Share::parse(rule).expect("a share").expect("not off"),
         files: Arc::<MemoryFileSystem>::clone(files),
-    };
+    });
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let desired = DesiredState {
         listeners: vec![ListenAddress::Tcp(address)],
-        shared: vec![shared],
+        shared: shared.collect(),
         ..DesiredState::default()
     };
     server.apply(desired).expect("it serves");
@@ -262,6 +279,55 @@ fn changes_that_wait_together_share_a_commit_and_no_reply_precedes_it() {
         .collect();
     made.sort_unstable();
     assert_eq!(made, Vec::from_iter(1..=CALLS));
+    // A slow host divides the calls more often.
     let commits = files.commits() - before;
-    assert!(commits <= 3, "{commits} commits for {CALLS} changes");
+    assert!(commits < CALLS.into(), "{commits} commits");
+}
+
+/// The calls are read from the worker's queue together. The replies of one file system do not wait for the disks of
+/// another, and a failed commit of one does not affect the other.
+#[test]
+fn changes_in_two_file_systems_complete_independently() {
+    let [slow, quick, busy] = [5, 6, 7].map(|guid| {
+        let files = MemoryFileSystem::with_guid(guid, 1 << 20);
+        Arc::new(files)
+    });
+    // Three of the workers execute calls that wait.
+    let limits = ServerLimits {
+        workers_max: 4,
+        ..ServerLimits::default()
+    };
+    let all = [("slow", &slow), ("quick", &quick), ("busy", &busy)];
+    let (_server, mut stream) = serve_all(&all, limits);
+    let session = session(&mut stream, 10);
+    let handle = |files: &MemoryFileSystem| {
+        let (file_system, node) = (files.id(), files.root());
+        key().sign(Handle { file_system, node })
+    };
+    let make = |number: u32, files: &MemoryFileSystem| {
+        make_in(&session, number, |writer| {
+            writer.u32(22);
+            writer.opaque(&handle(files));
+        })
+    };
+    let look = |number: u32| call(number, GETATTR, &handle(&slow), &[]);
+    let (of_busy, of_slow) = (busy.delay_commits(), slow.delay_commits());
+    for number in 1..=3 {
+        let calls = [make(number, &busy), look(10)].concat();
+        stream.write_all(&calls).expect("sent");
+        assert_eq!(answered(&mut stream), 10);
+        wait_for_commits(&busy, number.into());
+    }
+    slow.fail_commits(true);
+    let calls = [make(5, &slow), make(4, &quick), look(11)].concat();
+    stream.write_all(&calls).expect("sent");
+    assert_eq!(answered(&mut stream), 11, "the others wait for a worker");
+    drop(of_busy);
+    let mut first: Vec<u32> = (1..=4).map(|_| answered(&mut stream)).collect();
+    first.sort_unstable();
+    assert_eq!(first, [1, 2, 3, 4]);
+    drop(of_slow);
+    let last = reply(&mut stream);
+    assert_eq!(Reader::new(&last).u32(), Ok(5));
+    assert_eq!(last[24..28], [0, 0, 0, 5], "IO");
 }

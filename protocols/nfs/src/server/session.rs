@@ -10,7 +10,7 @@ use serving::{
     Budget, Connection, Directive, Job, Link, ListenAddress, Peer, Reservation, TlsTransport, Turn,
 };
 
-use super::together::{Elsewhere, Given, Waiting};
+use super::together::{BytesElsewhere, Elsewhere, Given, Waiting};
 use super::{End, Live, Replied, Shared};
 use crate::exports::Source;
 use crate::programs::{CallListener, accepts, slow_payload};
@@ -492,9 +492,8 @@ impl Session<'_> {
             change: self.connection.changes_in_flight.change(),
             reservation,
             pending: self.link.outbound().pending(),
-            bytes,
+            bytes: BytesElsewhere::new(&self.elsewhere, bytes),
         };
-        self.elsewhere.fetch_add(bytes, Ordering::Relaxed);
         self.submit(given, long);
         true
     }
@@ -507,7 +506,6 @@ impl Session<'_> {
             outbound: Arc::clone(self.link.outbound()),
             here: self.here,
             door: self.door,
-            bytes: Arc::clone(&self.elsewhere),
             waiting: Arc::clone(&self.waiting),
         };
         let job: Job =

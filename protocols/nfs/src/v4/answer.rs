@@ -8,7 +8,8 @@ pub(super) struct Reply<'a> {
     pub(super) writer: &'a mut Writer,
     /// Start of the reply in `writer`.
     pub(super) start: usize,
-    count_at: usize,
+    /// Offset of the number of results.
+    pub(super) count_at: usize,
     /// Number of results.
     pub(super) count: u32,
 }

@@ -7,9 +7,10 @@ use file_system::{FileError, FileSystem};
 
 use super::compound::{Call, Caller, NoReply, Service};
 use super::kinds::gives_or_takes;
-use super::numbers::Status;
+use super::numbers::{Status, op};
 use super::state::Sequence;
 use crate::activity::ExportUsage;
+use crate::exports::Exports;
 use crate::xdr::Writer;
 
 /// The last step of a compound in a session.
@@ -20,37 +21,50 @@ pub(super) struct Ending {
     pub is_kept: bool,
     /// Offset of the reply in its buffer.
     pub start: usize,
+    /// Offset of the number of results.
+    pub count_at: usize,
+}
+
+/// The result of an operation in a reply.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ResultAt {
+    pub operation: u32,
+    /// Index of the operation.
+    pub index: u32,
+    /// Offset of the result in the buffer of the reply.
+    pub start: usize,
+}
+
+/// Changes in one file system that are committed later.
+pub(super) struct Changes {
+    files: Arc<dyn FileSystem>,
+    /// The result of the first one.
+    first: ResultAt,
 }
 
 /// A compound with changes that are not durable yet. Its reply must not be sent, and its slot is busy, until it is
 /// [completed](Service::complete).
 #[must_use]
 pub struct Uncommitted {
-    files: Vec<Arc<dyn FileSystem>>,
+    changes: Changes,
     ending: Ending,
+    /// The exports that the compound used.
+    exports: Arc<Exports>,
 }
 
 impl Uncommitted {
-    pub(super) fn new(files: &[Arc<dyn FileSystem>], ending: Ending) -> Self {
+    pub(super) fn new(changes: Changes, ending: Ending, exports: Arc<Exports>) -> Self {
         Self {
-            files: files.to_vec(),
+            changes,
             ending,
+            exports,
         }
     }
-}
 
-/// Commits the changes of these compounds: once in each file system.
-pub(crate) fn commit<'a>(
-    compounds: impl Iterator<Item = &'a Uncommitted>,
-) -> Result<(), FileError> {
-    let mut done: Vec<&Arc<dyn FileSystem>> = Vec::new();
-    for files in compounds.flat_map(|compound| &compound.files) {
-        if !done.iter().any(|one| Arc::ptr_eq(one, files)) {
-            files.commit(None)?;
-            done.push(files);
-        }
+    /// The file system with its changes.
+    pub(crate) fn files(&self) -> &Arc<dyn FileSystem> {
+        &self.changes.files
     }
-    Ok(())
 }
 
 impl Service {
@@ -64,8 +78,8 @@ impl Service {
         self.perform(arguments, caller, out, None)
     }
 
-    /// The same, except that changes of names and attributes may not be durable yet. The caller then
-    /// [commits](commit) them and completes the compound.
+    /// The same, except that changes of names and attributes may not be durable yet. The caller then commits
+    /// [their file system](Uncommitted::files) and completes the compound.
     pub(crate) fn compound_before_commit(
         &self,
         arguments: &[u8],
@@ -75,19 +89,37 @@ impl Service {
         let mut uncommitted = None;
         let performed = self.perform(arguments, caller, out, Some(&mut uncommitted));
         if let (Err(_), Some(uncommitted)) = (&performed, &uncommitted) {
-            self.complete(uncommitted, None);
+            let sequence = &uncommitted.ending.sequence;
+            self.state().answered(sequence, None);
         }
         Ok((performed?, uncommitted))
     }
 
-    /// Completes a compound after the commit of its changes. Its reply is in `out`; without one, the commit has failed
-    /// and there is no reply.
-    pub(crate) fn complete(&self, uncommitted: &Uncommitted, out: Option<&mut Writer>) {
+    /// Completes a compound, with its reply in `out`, after the commit of its changes. If that failed, the reply ends at
+    /// the first of these changes, with the error of the commit.
+    pub(crate) fn complete(
+        &self,
+        uncommitted: &Uncommitted,
+        out: &mut Writer,
+        committed: Result<(), FileError>,
+    ) -> Result<(), NoReply> {
         let ending = &uncommitted.ending;
-        match out {
-            Some(out) => self.end_call(ending, out),
-            None => self.state().answered(&ending.sequence, None),
+        if let Err(error) = committed {
+            let status = match error {
+                // The file system was closed during the call. A retry uses the reopened one.
+                FileError::Gone if !Arc::ptr_eq(&uncommitted.exports, &self.exports()) => {
+                    Status::DELAY
+                }
+                FileError::Gone => {
+                    self.state().answered(&ending.sequence, None);
+                    return Err(NoReply::Gone);
+                }
+                error => error.into(),
+            };
+            uncommitted.changes.first.fail(status, ending, out);
         }
+        self.end_call(ending, out);
+        Ok(())
     }
 
     pub(super) fn end_call(&self, ending: &Ending, out: &mut Writer) {
@@ -96,10 +128,29 @@ impl Service {
     }
 }
 
+impl ResultAt {
+    /// Replaces this result, and all later ones, by an error.
+    fn fail(&self, status: Status, ending: &Ending, out: &mut Writer) {
+        out.truncate(self.start);
+        out.u32(self.operation);
+        out.u32(status.0);
+        if self.operation == op::SETATTR {
+            // No attribute was set.
+            out.u32(0);
+        }
+        out.set_u32(ending.start, status.0);
+        out.set_u32(ending.count_at, self.index + 1);
+    }
+}
+
 impl Call<'_> {
     /// Commits changes before the reply. A refusal that depends on a change is also committed, because a client that
     /// retries mistakes it for the result of its own change. Concurrent callers share the commit.
-    pub(super) fn commit_changes(&mut self, executed: Result<(), Status>) -> Result<(), Status> {
+    pub(super) fn commit_changes(
+        &mut self,
+        result: ResultAt,
+        executed: Result<(), Status>,
+    ) -> Result<(), Status> {
         let tells_of_change = matches!(
             executed,
             Ok(()) | Err(Status::NOENT | Status::EXIST | Status::NOXATTR)
@@ -111,13 +162,25 @@ impl Call<'_> {
         let may_be_later = self.sequence.is_some() && node.is_none() && executed.is_ok();
         if self.commits_later && may_be_later {
             let files = self.shared_files();
-            if !self.uncommitted.iter().any(|one| Arc::ptr_eq(one, &files)) {
-                self.uncommitted.push(files);
-            }
+            let changes = Changes {
+                files,
+                first: result,
+            };
+            self.uncommitted.get_or_insert(changes);
         } else {
             self.files().commit(node)?;
         }
         executed
+    }
+
+    /// Commits the changes in a file system before the compound uses another one. A change there could otherwise be
+    /// durable before them, and its receipt would stand for them.
+    pub(super) fn commit_before_leaving(&mut self) -> Result<(), Status> {
+        if let Some(changes) = &self.uncommitted {
+            changes.files.commit(None)?;
+        }
+        self.uncommitted = None;
+        Ok(())
     }
 
     /// Stores changed holders before the reply, but only for operations that depend on them.

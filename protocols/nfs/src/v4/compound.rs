@@ -11,7 +11,7 @@ use file_system::{
 
 use super::answer::Reply;
 use super::attributes::{self, Bitmap};
-use super::commits::{Ending, Uncommitted};
+use super::commits::{self, Ending, ResultAt, Uncommitted};
 use super::grace::{ClientRecord, PersistentState};
 use super::kinds::{
     CHANGE_BYTES_MAX, changes, changes_files, error_without_sessions, has_body, leads_elsewhere,
@@ -369,7 +369,7 @@ impl Service {
             exports,
             to_commit: None,
             commits_later: later.is_some(),
-            uncommitted: Vec::new(),
+            uncommitted: None,
             start: answer.start,
             minor,
             count,
@@ -394,7 +394,7 @@ impl Service {
             answer.repeat(&bytes);
             return Ok(ExportUsage::default());
         }
-        let is_small = answer.count <= 1;
+        let (is_small, count_at) = (answer.count <= 1, answer.count_at);
         answer.end(status);
         // The call in progress renews the client's lease while slow files are released.
         self.release_after(&mut || {
@@ -405,10 +405,14 @@ impl Service {
                 sequence: *sequence,
                 is_kept: sequence.cache_this || is_small,
                 start: answer.start,
+                count_at,
             };
-            match later.filter(|_| !call.uncommitted.is_empty()) {
-                Some(later) => *later = Some(Uncommitted::new(&call.uncommitted, ending)),
-                None => self.end_call(&ending, answer.writer),
+            match (later, call.uncommitted.take()) {
+                (Some(later), Some(changes)) => {
+                    let exports = Arc::clone(&call.exports);
+                    *later = Some(Uncommitted::new(changes, ending, exports));
+                }
+                _ => self.end_call(&ending, answer.writer),
             }
         }
         self.grant_after(caller.now_ms, || {
@@ -440,8 +444,8 @@ pub(super) struct Call<'a> {
     pub(super) to_commit: Option<Option<Node>>,
     /// Whether such changes may be committed together with those of other compounds.
     pub(super) commits_later: bool,
-    /// The file systems with changes that are committed later.
-    pub(super) uncommitted: Vec<Arc<dyn FileSystem>>,
+    /// The changes in the current file system that are committed later.
+    pub(super) uncommitted: Option<commits::Changes>,
     /// Offset of the reply in its buffer.
     start: usize,
     pub(super) minor: u32,
@@ -502,11 +506,16 @@ impl Call<'_> {
                     }
                 }
             }
+            let result = ResultAt {
+                operation,
+                index,
+                start,
+            };
             let mut status = if is_known {
                 self.check_place(index, operation)
                     .and_then(|()| self.check_room_for(operation, body))
                     .map(|()| self.execute(operation, reader, answer.writer))
-                    .and_then(|executed| self.commit_changes(executed))
+                    .and_then(|executed| self.commit_changes(result, executed))
                     .and_then(|()| self.keep_holders(operation, answer.writer))
                     .err()
                     .unwrap_or(Status::OK)
@@ -833,8 +842,10 @@ impl Call<'_> {
             let export = self.exports.export(place.export);
             let access = export.access(&self.caller.from).ok_or(Status::ACCESS)?;
             export.check_open()?;
-            self.who = export.identity(self.caller.credential);
-            self.is_secured = export.takes(self.caller.from.security);
+            let who = export.identity(self.caller.credential);
+            let is_secured = export.takes(self.caller.from.security);
+            self.commit_before_leaving()?;
+            (self.who, self.is_secured) = (who, is_secured);
             (self.entered, self.access) = (place.export, access);
         }
         self.current = Some(place);

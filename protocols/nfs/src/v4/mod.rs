@@ -24,7 +24,7 @@ mod usage;
 mod waiting;
 mod without_sessions;
 
-pub(crate) use commits::{Uncommitted, commit};
+pub(crate) use commits::Uncommitted;
 pub use compound::{Caller, NoReply, Presentation, Service};
 #[cfg(test)]
 pub(crate) use grace::key_of_host;

@@ -1,7 +1,9 @@
 //! Compounds that share a commit: no reply before it, and one commit for all of them.
 
+use file_system::FileError;
+
 use super::*;
-use crate::v4::{Uncommitted, commit};
+use crate::v4::{NoReply, Uncommitted};
 
 const BUSY: u32 = 10008;
 
@@ -17,7 +19,7 @@ fn create(name: &[u8]) -> Vec<u8> {
 }
 
 /// Executes a compound of the client's next call up to its commit.
-fn begin(client: &mut Client, operations: &[&[u8]]) -> (Writer, Option<Uncommitted>) {
+pub fn begin(client: &mut Client, operations: &[&[u8]]) -> (Writer, Option<Uncommitted>) {
     client.sequence += 1;
     let sequence = client.sequence(client.sequence, true);
     let all = [&[&sequence[..]], operations].concat();
@@ -66,13 +68,46 @@ fn changes_of_two_clients_share_a_commit_and_are_busy_until_it_is_done() {
     let early = again(&mut one, &[&root, &first]);
     assert_eq!(early[..4], words(&[BUSY]), "it is not durable yet");
 
-    commit([&uncommitted, &other].into_iter()).expect("durable");
-    assert_eq!(files.commits(), before + 1);
-    service.complete(&uncommitted, Some(&mut reply));
-    service.complete(&other, Some(&mut other_reply));
+    assert!(Arc::ptr_eq(uncommitted.files(), other.files()));
+    uncommitted.files().commit(None).expect("durable");
+    let completed = [
+        service.complete(&uncommitted, &mut reply, Ok(())),
+        service.complete(&other, &mut other_reply, Ok(())),
+    ];
+    assert_eq!(completed, [Ok(()); 2]);
     assert_eq!(again(&mut one, &[&root, &first]), reply.into_bytes());
     assert_eq!(again(&mut two, &[&root, &second]), other_reply.into_bytes());
     assert_eq!(files.commits(), before + 1, "the replies were cached");
+}
+
+/// The reply of a call is as if its change had failed, and it is cached.
+#[test]
+fn failed_commit_replaces_the_results_from_the_first_change_on() {
+    let (home, _files) = shared("", 1, EVERYTHING);
+    let service = service_of(vec![home]);
+    let mut client = Client::connect(&service, b"one", 0);
+    let root = words(&[24]);
+    // SETATTR (34) of the mode, with the anonymous state; GETATTR (9) of the type.
+    let set = words(&[34, 0, 0, 0, 0, 2, 0, 2, 4, 0o755]);
+    let look = words(&[9, 1, 2]);
+    let sequence_bytes = 4 + 4 + 36;
+    for (operation, number, more) in [(create(b"made"), 6, vec![]), (set, 34, words(&[0]))] {
+        let all = [&root[..], &operation, &look];
+        let (mut reply, uncommitted) = begin(&mut client, &all);
+        let uncommitted = uncommitted.expect("a change");
+        assert_eq!(reply.bytes()[..12], words(&[0, 0, 4]));
+        let failed = Err(FileError::Io);
+        assert_eq!(service.complete(&uncommitted, &mut reply, failed), Ok(()));
+        let reply = reply.into_bytes();
+        assert_eq!(reply[..12], words(&[5, 0, 3]), "IO, after three results");
+        let expected = [words(&[24, 0, number, 5]), more].concat();
+        assert_eq!(reply[12 + sequence_bytes..], expected);
+        assert_eq!(again(&mut client, &all), reply);
+    }
+    let (mut reply, uncommitted) = begin(&mut client, &[&root, &create(b"lost")]);
+    let gone = Err(FileError::Gone);
+    let completed = service.complete(&uncommitted.expect("a change"), &mut reply, gone);
+    assert_eq!(completed, Err(NoReply::Gone));
 }
 
 #[test]

@@ -272,6 +272,63 @@ fn file_created_before_restart_is_reclaimable() {
     );
 }
 
+/// The receipt of the second change stands for the first one, too. The reply may be lost with the server between the
+/// commits of the two file systems.
+#[test]
+fn change_in_another_file_system_follows_the_commit_of_the_first() {
+    const BADSESSION: u32 = 10_052;
+    let (one, first) = shared("one", 5, EVERYTHING);
+    let (two, second) = shared("two", 6, EVERYTHING);
+    let service_after = |start: u64| {
+        let both = vec![one.clone(), two.clone()];
+        let clients: Clients = (Holders::default(), Arc::new(NoRecord));
+        service_after_another(both, start, 0, clients)
+    };
+    let service = service_after(7);
+    let mut client = Client::connect(&service, b"one", 0);
+    let put = |files: &MemoryFileSystem| {
+        let (file_system, node) = (files.id(), files.root());
+        named(
+            22,
+            &[&key().sign(file_system::Handle { file_system, node })],
+        )
+    };
+    let (put_first, put_second) = (put(&first), put(&second));
+    let nothing = SetAttributes::default();
+    let made = first.make(&ROOT, first.root(), b"a", Make::Directory, &nothing, None);
+    made.expect("made");
+    let remove = named(28, &[b"a"]);
+    let (make, objects) = (make_directory(b"b"), second.objects());
+    let call: [&[u8]; 4] = [&put_first, &remove, &put_second, &make];
+
+    first.fail_commits(true);
+    let (reply, uncommitted) = commits::begin(&mut client, &call);
+    assert_eq!(reply.bytes()[..4], words(&[5]), "IO");
+    assert_eq!(second.objects(), objects, "it is not made");
+    let uncommitted = uncommitted.expect("a change");
+    assert_eq!(uncommitted.files().id(), first.id());
+    first.fail_commits(false);
+    let mut repeated = Client {
+        service: service_after(8),
+        sequence: client.sequence - 1,
+        ..client
+    };
+    assert_eq!(repeated.status(&[&put_second, &make]), BADSESSION);
+
+    let service = service_after(9);
+    let mut client = Client::connect(&service, b"one", 0);
+    let before = (first.commits(), second.commits());
+    let made = first.make(&ROOT, first.root(), b"a", Make::Directory, &nothing, None);
+    made.expect("made");
+    let (reply, uncommitted) = commits::begin(&mut client, &call);
+    assert_eq!(reply.bytes()[..4], words(&[0]));
+    let after = (first.commits(), second.commits());
+    assert_eq!(after, (before.0 + 1, before.1));
+    let uncommitted = uncommitted.expect("a change");
+    assert_eq!(uncommitted.files().id(), second.id());
+    assert_eq!(second.objects(), objects + 1);
+}
+
 /// The grace period ends during a call. The change is executed, so an error would let the client repeat it.
 #[test]
 fn change_succeeds_if_the_holders_cannot_be_stored() {
