@@ -159,8 +159,7 @@ impl Call<'_> {
             return executed;
         };
         // The outcome of a commit of contents may be an error of the operation.
-        let may_be_later = self.sequence.is_some() && node.is_none() && executed.is_ok();
-        if self.commits_later && may_be_later {
+        if self.commits_later && self.sequence.is_some() && node.is_none() {
             let files = self.shared_files();
             let changes = Changes {
                 files,

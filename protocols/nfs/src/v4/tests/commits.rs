@@ -20,6 +20,14 @@ fn create(name: &[u8]) -> Vec<u8> {
 
 /// Executes a compound of the client's next call up to its commit.
 pub fn begin(client: &mut Client, operations: &[&[u8]]) -> (Writer, Option<Uncommitted>) {
+    begin_by(client, 1, operations)
+}
+
+fn begin_by(
+    client: &mut Client,
+    minor: u32,
+    operations: &[&[u8]],
+) -> (Writer, Option<Uncommitted>) {
     client.sequence += 1;
     let sequence = client.sequence(client.sequence, true);
     let all = [&[&sequence[..]], operations].concat();
@@ -39,7 +47,7 @@ pub fn begin(client: &mut Client, operations: &[&[u8]]) -> (Writer, Option<Uncom
     let mut out = Writer::new();
     let begun = client
         .service
-        .compound_before_commit(&compound(&all), &caller, &mut out);
+        .compound_before_commit(&compound_of(minor, &all), &caller, &mut out);
     let Ok((_, uncommitted)) = begun else {
         panic!("no compound");
     };
@@ -80,6 +88,40 @@ fn changes_of_two_clients_share_a_commit_and_are_busy_until_it_is_done() {
     assert_eq!(files.commits(), before + 1, "the replies were cached");
 }
 
+/// A client that repeats its call mistakes a refusal for the result of its own change: it depends on the change that it
+/// has found. `REMOVE` (28), `REMOVEXATTR` (75).
+#[test]
+fn refusals_share_a_commit_and_are_busy_until_it_is_done() {
+    let (home, files) = shared("", 1, EVERYTHING);
+    let service = service_of(vec![home]);
+    let mut client = Client::connect(&service, b"one", 0);
+    client.open(b"file", 3, 0).expect("a new file");
+    let root = words(&[24]);
+    let before = files.commits();
+    let cases = [
+        (1, vec![create(b"file")], 17),
+        (1, vec![named(28, &[b"none"])], 2),
+        (
+            2,
+            vec![named(15, &[b"file"]), named(75, &[b"none"])],
+            10_095,
+        ),
+    ];
+    for (minor, operations, status) in cases {
+        let mut all = vec![&root[..]];
+        all.extend(operations.iter().map(Vec::as_slice));
+        let (mut reply, uncommitted) = begin_by(&mut client, minor, &all);
+        let uncommitted = uncommitted.expect("a refusal that depends on a change");
+        assert_eq!(reply.bytes()[..4], words(&[status]));
+        assert_eq!(files.commits(), before);
+        client.sequence -= 1;
+        assert_eq!(client.ask_by(minor, &all)[..4], words(&[BUSY]));
+        assert_eq!(service.complete(&uncommitted, &mut reply, Ok(())), Ok(()));
+        client.sequence -= 1;
+        assert_eq!(client.ask_by(minor, &all), reply.into_bytes());
+    }
+}
+
 /// The reply of a call is as if its change had failed, and it is cached.
 #[test]
 fn failed_commit_replaces_the_results_from_the_first_change_on() {
@@ -111,20 +153,16 @@ fn failed_commit_replaces_the_results_from_the_first_change_on() {
 }
 
 #[test]
-fn a_refusal_and_a_commit_of_contents_are_durable_before_the_compound_ends() {
+fn a_commit_of_contents_is_durable_before_the_compound_ends() {
     let (home, files) = shared("", 1, EVERYTHING);
     let service = service_of(vec![home]);
     let mut client = Client::connect(&service, b"one", 0);
     client.open(b"file", 3, 0).expect("a new file");
     let root = words(&[24]);
     let before = files.commits();
-    let (reply, uncommitted) = begin(&mut client, &[&root, &create(b"file")]);
-    assert_eq!(reply.into_bytes()[..4], words(&[17]), "it exists");
-    assert!(uncommitted.is_none());
-    assert_eq!(files.commits(), before + 1);
     // LOOKUP (15), COMMIT (5).
     let look_up = named(15, &[b"file"]);
     let (_, uncommitted) = begin(&mut client, &[&root, &look_up, &words(&[5, 0, 0, 0])]);
     assert!(uncommitted.is_none());
-    assert_eq!(files.commits(), before + 2);
+    assert_eq!(files.commits(), before + 1);
 }
