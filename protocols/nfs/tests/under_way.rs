@@ -331,3 +331,37 @@ fn changes_in_two_file_systems_complete_independently() {
     assert_eq!(Reader::new(&last).u32(), Ok(5));
     assert_eq!(last[24..28], [0, 0, 0, 5], "IO");
 }
+
+/// The length of a reply is unknown when a worker gets the call. A client that reads none of them is dropped.
+#[test]
+fn unread_replies_of_workers_are_bounded() {
+    const BYTES: u32 = 256 << 10;
+    const CALLS: u32 = 128;
+    let (files, file) = one_file(&[7; BYTES as usize]);
+    let mut limits = ServerLimits {
+        payload_bytes_max: 1 << 20,
+        ..ServerLimits::default()
+    };
+    limits.outbound.queued_bytes_max = 1 << 20;
+    let (server, mut stream) = serve(&files, limits);
+    let delayed = files.delay_commits();
+    let read = |number: u32| {
+        let mut writer = Writer::new();
+        // A compound of minor version 0: PUTFH, COMMIT, READ with the anonymous state.
+        [0, 0, 3, 22].iter().for_each(|word| writer.u32(*word));
+        writer.opaque(&file);
+        let commit_and_read = [5, 0, 0, 0, 25, 0, 0, 0, 0, 0, 0, BYTES];
+        commit_and_read.iter().for_each(|word| writer.u32(*word));
+        record(number, NFS_4, COMPOUND, writer.bytes())
+    };
+    let mut calls: Vec<u8> = (1..=CALLS).flat_map(read).collect();
+    calls.extend(call(0, GETATTR, &file, &[]));
+    stream.write_all(&calls).expect("sent");
+    assert_eq!(answered(&mut stream), 0, "all others are at workers");
+    drop(delayed);
+    let until = Instant::now() + EVENT_TIMEOUT;
+    while !server.clients().is_empty() {
+        assert!(Instant::now() < until, "it is still connected");
+        std::thread::yield_now();
+    }
+}

@@ -33,7 +33,7 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time-out of the last replies during a drain.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A reply of this size is reserved from the budget.
-const LARGE_ANSWER_BYTES: usize = 16 << 10;
+pub(super) const LARGE_ANSWER_BYTES: usize = 16 << 10;
 /// Time-out of a reservation. Within it other replies are sent, or their connections are dropped.
 const BUDGET_TIMEOUT: Duration = Duration::from_secs(60);
 /// Bytes of a record besides the agreed arguments of a session: header, credential, verifier and

@@ -11,6 +11,7 @@ use block_device::Permit;
 use file_system::{FileError, FileSystem};
 use serving::{Change, Connection, Directive, Job, Outbound, Pending, Reservation};
 
+use super::session::LARGE_ANSWER_BYTES;
 use super::{ANSWER_BYTES, End, Replied, Shared, reject};
 use crate::activity::ExportUsage;
 use crate::exports::Source;
@@ -153,13 +154,32 @@ impl Elsewhere {
         let answered =
             self.shared
                 .answer(arrived, call, &given.arguments, &caller, self.door, seal);
-        match answered {
-            Ok(answered) => {
-                let answer = answered.into_answer(Some(given.reservation));
-                self.outbound.reply_from_worker(answer);
-            }
-            Err(_) => self.connection.direct(Directive::Drop),
+        let paid = answered.ok().and_then(|answered| {
+            let reservation = self.pay(given.reservation, &given.bytes, answered.out.len())?;
+            Some(answered.into_answer(Some(reservation)))
+        });
+        match paid {
+            Some(answer) => self.outbound.reply_from_worker(answer),
+            None => self.connection.direct(Directive::Drop),
         }
+    }
+
+    /// Reserves the bytes of a reply. Those of its call are reserved, and small replies need no reservation. `None`: there
+    /// is no memory, or the client has enough unread replies. A worker must not wait for either.
+    fn pay(
+        &self,
+        of_call: Reservation,
+        call: &BytesElsewhere,
+        reply_bytes: usize,
+    ) -> Option<Reservation> {
+        if reply_bytes as u64 <= call.bytes + LARGE_ANSWER_BYTES as u64 {
+            return Some(of_call);
+        }
+        if self.outbound.queued_bytes() > self.shared.limits.outbound.queued_bytes_max {
+            return None;
+        }
+        drop(of_call);
+        self.shared.budget.try_reserve(reply_bytes as u64)
     }
 
     /// Executes calls that wait, and commits their changes. Sends the replies after the commit.
@@ -227,12 +247,14 @@ impl Elsewhere {
         let mut are_held = Vec::new();
         let mut answers = Vec::new();
         for one in executed {
-            match self.end(one, committed) {
-                Ok((answered, given)) => {
-                    are_held.push((given.change, given.pending, given.bytes));
-                    answers.push(answered.into_answer(Some(given.reservation)));
-                }
-                Err(_) => self.connection.direct(Directive::Drop),
+            let paid = self.end(one, committed).ok().and_then(|(answered, given)| {
+                let reservation = self.pay(given.reservation, &given.bytes, answered.out.len())?;
+                are_held.push((given.change, given.pending, given.bytes));
+                Some(answered.into_answer(Some(reservation)))
+            });
+            match paid {
+                Some(answer) => answers.push(answer),
+                None => self.connection.direct(Directive::Drop),
             }
         }
         let last = answers.pop();
