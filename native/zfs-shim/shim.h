@@ -71,7 +71,7 @@ struct bh_device_shape {
 	uint32_t physical_block;	/* best smallest I/O, bytes */
 	uint32_t merges;		/* not 0: adjoining I/O becomes one of up to 1 MiB, not 128 KiB */
 	uint32_t trim;
-	uint32_t far;			/* not 0: on another machine; a mirror reads nearer devices in its place */
+	uint32_t far;			/* not 0: on another host; see `read_load` */
 };
 
 #define	BH_IO_READ	0
@@ -121,6 +121,8 @@ struct bh_device_driver {
 	void (*unusable)(uint64_t vdev_guid);
 	/* The `far` of the shape, when the device was opened. */
 	uint32_t (*is_far)(const void *device);
+	/* Added to the queue length of the device when a mirror chooses one to read from. On the path of each read. */
+	uint32_t (*read_load)(const void *device);
 	/* A scan is about to take a step. May block for a fraction of a second. */
 	uint32_t (*scan_step)(const struct bh_scan_step *step);
 	/* A scan reads a block from all devices that it needs, and writes it where it is missing. */

@@ -2504,6 +2504,14 @@ export interface components {
              */
             volume_count: number;
         };
+        /** @description The distribution of client reads over the legs of mirrors. */
+        PoolReadBalancing: {
+            /**
+             * @description The new mode; none: the present one is reported.
+             * @default null
+             */
+            mode?: components["schemas"]["ReadBalancing"] | null;
+        };
         /** @description Evacuate and remove a device. */
         PoolRemove: {
             /** @description Device of the pool. */
@@ -2579,6 +2587,8 @@ export interface components {
             set: components["schemas"]["PoolSet"];
         } | {
             copy_rate: components["schemas"]["PoolCopyRate"];
+        } | {
+            read_balancing: components["schemas"]["PoolReadBalancing"];
         } | {
             log_level: components["schemas"]["PoolLogLevel"];
         } | {
@@ -2703,6 +2713,8 @@ export interface components {
             legs?: components["schemas"]["PoolLegs"] | null;
             /** @description Its name. */
             name: string;
+            /** @description The distribution of client reads over the legs of mirrors, unless it is the default, `prefer-local`. */
+            read_balancing?: components["schemas"]["ReadBalancing"] | null;
             /** @description Summary of its replication to other pools. */
             replication?: components["schemas"]["ReplicationGlance"][];
             /** @description The last or running scrub or resilver. */
@@ -2971,6 +2983,8 @@ export interface components {
         QuorumRule: "two-node" | "witness" | "majority";
         /** @description Bytes that a copy of a pool may read in a second, each block counted once. */
         RateMax: string;
+        /** @description The leg of a mirror that a client read uses, if several legs are current. */
+        ReadBalancing: "prefer-local" | "least-pending";
         /**
          * @description The grace period: clients may reclaim the opens and locks that they held at the previous server. Conflicting
          *     requests are refused until it is over.
@@ -4938,6 +4952,7 @@ export type PoolName = components['schemas']['PoolName'];
 export type PoolOffline = components['schemas']['PoolOffline'];
 export type PoolOnline = components['schemas']['PoolOnline'];
 export type PoolOverview = components['schemas']['PoolOverview'];
+export type PoolReadBalancing = components['schemas']['PoolReadBalancing'];
 export type PoolRemove = components['schemas']['PoolRemove'];
 export type PoolReplace = components['schemas']['PoolReplace'];
 export type PoolReplaceDisk = components['schemas']['PoolReplaceDisk'];
@@ -4966,6 +4981,7 @@ export type Question = components['schemas']['Question'];
 export type Quorum = components['schemas']['Quorum'];
 export type QuorumRule = components['schemas']['QuorumRule'];
 export type RateMax = components['schemas']['RateMax'];
+export type ReadBalancing = components['schemas']['ReadBalancing'];
 export type RecoveryView = components['schemas']['RecoveryView'];
 export type Refusal = components['schemas']['Refusal'];
 export type ReplacementView = components['schemas']['ReplacementView'];

@@ -141,6 +141,7 @@ function Summary({ state }: { state: PoolOverview }) {
           ["Served by", `${state.served_by ?? "no head"}${state.home ? ` (home: ${state.home})` : ""}`],
           ["Addresses", state.addresses.join(", ") || "those of the head"],
           ...spaceFacts(pool ?? null),
+          ...(pool?.read_balancing ? [["Reads of legs", pool.read_balancing] as [string, string]] : []),
           ["Sessions", state.session_count],
           ["Served for", state.uptime_s === null || state.uptime_s === undefined ? "–" : duration(state.uptime_s * 1000)],
         ]}

@@ -25,6 +25,7 @@ use crate::exports::{AccessRule, NbdExport};
 pub use crate::key::KeyView;
 use crate::legs::LegsView;
 use crate::portal::PortalView;
+use crate::read_balancing::ReadBalancing;
 use crate::replication::{ReplicationGlance, ReplicationView};
 use crate::rescue::RescueView;
 pub use crate::space::PoolSpace;
@@ -265,6 +266,9 @@ pub struct PoolStatus {
     /// The bound on the rate of scrubs and resilvers in bytes a second, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy_rate_max: Option<RateMax>,
+    /// The distribution of client reads over the legs of mirrors, unless it is the default, `prefer-local`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_balancing: Option<ReadBalancing>,
     /// Recommended actions, in this order; empty when the pool is healthy.
     pub advice: Vec<Advice>,
     /// Summary of its replication to other pools.

@@ -23,6 +23,7 @@ pub mod legs;
 pub mod lock;
 pub mod operations;
 pub mod portal;
+pub mod read_balancing;
 pub mod replication;
 pub mod request;
 pub mod rescue;

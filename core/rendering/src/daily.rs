@@ -293,6 +293,9 @@ pub fn maintenance_lines(pool: &PoolStatus, text: &mut String) {
     if let Some(max) = pool.copy_rate_max {
         let _ = writeln!(text, "copies:   at most {max} a second");
     }
+    if let Some(mode) = pool.read_balancing {
+        let _ = writeln!(text, "reads:    {mode}, from the legs of all heads");
+    }
     for copy in &pool.left_out {
         text.push_str(&wrap::line("left out:", &copy.to_string()));
     }

@@ -6,8 +6,8 @@ use engine::capabilities::{Health, Upkeep};
 use engine::dataset::Damage;
 use engine::pool::{
     DeviceState, DeviceStatus, FeatureStatus, GroupRole, Load, PoolError, PoolErrorKind,
-    PoolHealth, PoolStatus, Resumption, Role, ScanKind, ScanState, ScrubCommand, Suspension,
-    TrimCommand,
+    PoolHealth, PoolStatus, ReadBalancing, Resumption, Role, ScanKind, ScanState, ScrubCommand,
+    Suspension, TrimCommand,
 };
 
 use crate::state::{MemoryPool, State};
@@ -346,6 +346,9 @@ impl Upkeep for MemoryPool {
 
     /// Its scans take no time.
     fn bound_copies(&self, _: Option<u64>) {}
+
+    /// Its devices are memory of this host.
+    fn balance_reads(&self, _: ReadBalancing) {}
 
     fn trim(&self, _: TrimCommand) -> Result<(), PoolError> {
         self.begin_pool_change("trim", "trim").map(drop)

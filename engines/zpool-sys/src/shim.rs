@@ -108,6 +108,7 @@ pub struct bh_device_driver {
     ),
     pub unusable: unsafe extern "C" fn(vdev_guid: u64),
     pub is_far: unsafe extern "C" fn(device: *const c_void) -> u32,
+    pub read_load: unsafe extern "C" fn(device: *const c_void) -> u32,
     pub scan_step: unsafe extern "C" fn(step: *const bh_scan_step) -> u32,
     pub scan_read_begins: unsafe extern "C" fn(bytes: u64),
     pub scan_read_ended: unsafe extern "C" fn(bytes: u64),

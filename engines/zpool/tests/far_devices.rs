@@ -1,16 +1,17 @@
-//! A mirror reads from a device of another host only data that no nearer one returns.
+//! A mirror reads from a device of another host only data that no nearer one returns, unless reads are balanced.
 
 mod volume_support;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use block_device::{BlockDevice, Extent, WaitMode};
 use engine::Volume as _;
 use engine::capabilities::{Datasets, Health, Upkeep};
 use engine::dataset::VolumeSpec;
-use engine::pool::{GroupKind, ImportOptions, PoolSpec, ScanState, ScrubCommand};
+use engine::pool::{GroupKind, ImportOptions, PoolSpec, ReadBalancing, ScanState, ScrubCommand};
 use engine::volume::OpenOptions;
 use units::ByteCount;
 use volume_support::{disk_files, read, volume_name};
@@ -149,6 +150,32 @@ fn remote_leg_is_read_on_local_errors_and_by_scrubs() {
     // A read is 1 MiB at most.
     assert!(near_reads() - near_before >= BYTES >> 20, "it was cached");
     assert_eq!(far_reads() - far_before, 0, "reads of the far device");
+    volume.close();
+
+    // The near one has a queue. The far one is read beside it only on request.
+    let (pool, volume) = anew(engine, dir.path(), pool);
+    let slow = Fault {
+        delay: Duration::from_millis(1),
+        ..Fault::default()
+    };
+    faults.set(&devices[0], slow);
+    let before = far_reads();
+    read_all(&volume);
+    assert_eq!(far_reads() - before, 0, "reads of the far device");
+    volume.close();
+    let (pool, volume) = anew(engine, dir.path(), pool);
+    pool.balance_reads(ReadBalancing::LeastPending);
+    let (far_before, near_before) = (far_reads(), near_reads());
+    read_all(&volume);
+    assert!(far_reads() > far_before, "the far device has no queue");
+    assert!(near_reads() > near_before, "the near device is used, too");
+    volume.close();
+    let (pool, volume) = anew(engine, dir.path(), pool);
+    pool.balance_reads(ReadBalancing::PreferLocal);
+    let before = far_reads();
+    read_all(&volume);
+    assert_eq!(far_reads() - before, 0, "reads of the far device");
+    faults.lift(&devices[0]);
     volume.close();
 
     // The near one returns wrong data, and the far one has the right data.

@@ -56,6 +56,7 @@ pub fn demanded(request: &Request) -> Option<Capability> {
             OfPool::Events(_) => Some(Capability::History),
             OfPool::Clear(_) | OfPool::CopyRate(_) => Some(Capability::Upkeep),
             OfPool::Scrub(_) | OfPool::ScrubSchedule(_) => Some(Capability::Upkeep),
+            OfPool::ReadBalancing(_) => Some(Capability::Upkeep),
             OfPool::Add(_) | OfPool::Remove(_) | OfPool::Attach(_) | OfPool::Detach(_) => {
                 Some(Capability::Devices)
             }

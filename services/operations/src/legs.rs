@@ -67,6 +67,7 @@ pub fn check(context: &Context<'_>, request: &PoolRequest) -> Result<(), Failure
         | PoolRequest::CopyRate(_)
         | PoolRequest::Get(_)
         | PoolRequest::LogLevel(_)
+        | PoolRequest::ReadBalancing(_)
         | PoolRequest::Set(_)
         | PoolRequest::Status
         | PoolRequest::Iostat

@@ -8,8 +8,9 @@ use control::operations::pool::{
     DeviceGroup, GroupKind, GroupRole, PoolRequest, add::Add, add_head::AddHead, attach::Attach,
     clear::Clear, copy_rate::CopyRate, create::PoolCreate, destroy, destroy::Destroy,
     detach::Detach, discard_leg::DiscardLeg, events::Events, get::Get, log_level::LogLevel,
-    offline::Offline, online::Online, remove::Remove, replace::Replace, replace_disk::ReplaceDisk,
-    scrub::Scrub, scrub_schedule::ScrubSchedule, set::Set, set_witness::SetWitness,
+    offline::Offline, online::Online, read_balancing::ReadBalancing, remove::Remove,
+    replace::Replace, replace_disk::ReplaceDisk, scrub::Scrub, scrub_schedule::ScrubSchedule,
+    set::Set, set_witness::SetWitness,
 };
 use control::request::Properties;
 use control::{Answer, Failure, FailureKind};
@@ -21,7 +22,7 @@ use leg_door::{LegRequest, MemberRequest};
 
 use super::loss::Loss;
 use super::volume::chosen;
-use super::{Context, copy_rate, events, failures, legs, replace, scrub, status};
+use super::{Context, copy_rate, events, failures, legs, read_balancing, replace, scrub, status};
 use crate::needs;
 
 /// Converts a `create` request into the engine's pool specification.
@@ -134,6 +135,9 @@ pub fn perform(
         }
         PoolRequest::ScrubSchedule(ScrubSchedule { when }) => scrub::set_schedule(context, when),
         PoolRequest::CopyRate(CopyRate { max }) => copy_rate::perform(context, max),
+        PoolRequest::ReadBalancing(ReadBalancing { mode }) => {
+            read_balancing::perform(context, mode)
+        }
         PoolRequest::Clear(Clear {
             device,
             missing_devices_are_not_newer,

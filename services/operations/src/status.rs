@@ -6,6 +6,7 @@ use control::answer::{
     DamageView, DedupView, DeviceLoad, DeviceView, PoolLoad, PoolSpace, PoolStatus, ScanView,
     Status,
 };
+use control::read_balancing::ReadBalancing;
 use control::{Advice, Answer, Button, Failure, Severity};
 use engine::Pool;
 use engine::dataset::{Damage, DatasetInfo, Snapshots};
@@ -18,8 +19,8 @@ use super::documents::Documents;
 use super::next_step::steps;
 use super::space::{self, Promises};
 use super::{
-    Context, copies, copy_rate, discovery, documents, failures, filesystem, nbd, replicate,
-    schedule, scrub, secrets, target,
+    Context, copies, copy_rate, discovery, documents, failures, filesystem, nbd, read_balancing,
+    replicate, schedule, scrub, secrets, target,
 };
 
 /// Returns the summary, as far as it is available without a server.
@@ -95,6 +96,9 @@ pub fn pool_status(context: &Context<'_>, space: Option<PoolSpace>) -> Result<Po
         scan: status.scan.as_ref().map(scan),
         scrub_schedule: scrub::schedule_view(context.pool),
         copy_rate_max: copy_rate::stored(context.pool).ok().flatten(),
+        read_balancing: read_balancing::stored(context.pool)
+            .ok()
+            .filter(|mode| *mode != ReadBalancing::default()),
         advice: Vec::new(),
         replication: Vec::new(),
         damaged,

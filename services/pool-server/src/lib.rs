@@ -59,6 +59,7 @@ use leg_door::LegPool;
 use operations::DocumentCache;
 use operations::copy_rate;
 use operations::events::NewEvent;
+use operations::read_balancing;
 use operations::replicate;
 use operations::seals::{Keeper, Seals};
 use output::{Supervisor, signals, write_until};
@@ -556,6 +557,7 @@ fn announce(
     );
     steps.record_step(&args.pool, Step::Listening);
     bound_copies(core);
+    balance_reads(core);
     replay::start(core, awaited.is_any()).map_err(&failed)?;
     schedules::start(core).map_err(&failed)?;
     keys::start(core).map_err(&failed)?;
@@ -587,6 +589,14 @@ fn bound_copies(core: &Core) {
     let pool = core.pool.require();
     if let Err(failure) = pool.and_then(|pool| copy_rate::apply(&*pool)) {
         tracing::error!(%failure, "resilvers and scrubs have no bound on their rate");
+    }
+}
+
+/// Applies the pool's distribution of client reads. Until then reads stay on this head.
+fn balance_reads(core: &Core) {
+    let pool = core.pool.require();
+    if let Err(failure) = pool.and_then(|pool| read_balancing::apply(&*pool)) {
+        tracing::error!(%failure, "client reads stay on this head");
     }
 }
 

@@ -12,8 +12,8 @@ use crate::dataset::{Damage, DatasetError, DatasetErrorKind, DatasetRef, FileSys
 use crate::files::OpenFileSystem;
 use crate::keys::{KeyInfo, KeyMaterial, NewKey};
 use crate::pool::{
-    DeviceState, GroupSpec, PoolError, PoolErrorKind, PoolProperty, Resumption, ScrubCommand,
-    TrimCommand,
+    DeviceState, GroupSpec, PoolError, PoolErrorKind, PoolProperty, ReadBalancing, Resumption,
+    ScrubCommand, TrimCommand,
 };
 use crate::transfer::{
     Base, Bookmark, Initial, Interrupted, ReceiveSpec, Received, ResumeToken, SendSpec,
@@ -241,6 +241,9 @@ pub trait Upkeep {
     /// Bounds the bytes that scrubs and resilvers read in a second, each block counted once; `None`: without a bound.
     /// Takes effect at once, until the pool is closed.
     fn bound_copies(&self, bytes_per_s_max: Option<u64>);
+
+    /// Chooses the devices that reads of mirrors use. Takes effect at once, until the pool is closed.
+    fn balance_reads(&self, mode: ReadBalancing);
 
     /// Discards free space on the devices.
     fn trim(&self, command: TrimCommand) -> Result<(), PoolError>;

@@ -18,7 +18,8 @@ pub use ownership::{
 pub use previous_owner::PreviousOwner;
 pub use resume_pool::{Restart, Resumption};
 pub use spec::{
-    GroupKind, GroupRole, GroupSpec, PoolProperty, PoolSpec, ScrubCommand, TrimCommand,
+    GroupKind, GroupRole, GroupSpec, PoolProperty, PoolSpec, ReadBalancing, ScrubCommand,
+    TrimCommand,
 };
 pub use status::{
     DedupStatus, DeviceState, DeviceStatus, FeatureStatus, Load, PoolHealth, PoolStatus, Role,

@@ -116,6 +116,15 @@ pub enum ScrubCommand {
     Cancel,
 }
 
+/// Which device of a mirror a read uses, if several have the data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadBalancing {
+    /// One of this host, if there is one.
+    PreferLocal,
+    /// The one with the shortest queue, on any host.
+    LeastPending,
+}
+
 /// Commands for a trim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrimCommand {

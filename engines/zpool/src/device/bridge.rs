@@ -18,7 +18,7 @@ use super::lock::{Identity, LockedFile, identity_of};
 use super::pace::{self, Later};
 use super::{
     Access, CompletionThread, Device, DeviceIo, DeviceOptions, Driver, IoKind, OpenFailure, Shape,
-    awaited, legs, ownership, scan,
+    awaited, balance, legs, ownership, scan,
 };
 
 /// An open device in the library's view.
@@ -58,6 +58,7 @@ static FUNCTIONS: sys::bh_device_driver = sys::bh_device_driver {
     submit,
     unusable,
     is_far,
+    read_load,
     scan_step: scan::step,
     scan_read_begins: scan::read_begins,
     scan_read_ended: scan::read_ended,
@@ -449,6 +450,12 @@ unsafe extern "C" fn is_far(device: *const c_void) -> u32 {
     // SAFETY: `device` came from `open` and was not closed.
     let open = unsafe { &*device.cast::<OpenDevice>() };
     open.in_flight.is_far.load(Ordering::Acquire).into()
+}
+
+unsafe extern "C" fn read_load(device: *const c_void) -> u32 {
+    // SAFETY: as in `is_far`.
+    let open = unsafe { &*device.cast::<OpenDevice>() };
+    balance::load_of(open.in_flight.is_far.load(Ordering::Relaxed))
 }
 
 unsafe extern "C" fn submit(

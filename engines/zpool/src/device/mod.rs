@@ -6,8 +6,8 @@
 //!
 //! **Reads stay local.** The library distributes the reads of a mirror by the queue length of each device. A device on
 //! another host ([`Shape::far`]) is read only for data that no nearer device of the mirror can return: because it
-//! misses the data, has failed, or returned wrong data. Scrubs, resilvers and raidz are not affected; raidz has its
-//! data on all devices.
+//! misses the data, has failed, or returned wrong data. [`balance_reads`] lets the library use it also while the queue
+//! of the nearer one is longer. Scrubs, resilvers and raidz are not affected; raidz has its data on all devices.
 //!
 //! **A device that hangs** must not stop a mirror. Each I/O has a deadline, enforced here rather than by the drivers:
 //! when it passes, the library gets all I/O of the device back with an error, faults the device and continues with the
@@ -24,6 +24,7 @@
 
 mod awaited;
 mod backing;
+mod balance;
 mod bridge;
 mod disk;
 pub mod faults;
@@ -49,6 +50,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use awaited::{Reception, await_here};
+pub(crate) use balance::balance_reads;
 pub use bridge::{Claim, claim, open_failure};
 pub(crate) use bridge::{
     OpenDisk, devices_with_failed_flush, install, is_there, open_disks, timeout,
@@ -76,7 +78,8 @@ pub struct Shape {
     /// Whether adjacent I/O is merged up to 1 MiB, instead of 128 KiB: a call, or a seek, costs more than such a
     /// merger.
     pub merges: bool,
-    /// Whether it is on another host: a mirror reads from it only data that no nearer device of the mirror can return.
+    /// Whether it is on another host: by default a mirror reads from it only data that no nearer device of the mirror
+    /// can return.
     pub far: bool,
     /// Whether it supports discards.
     pub trim: bool,

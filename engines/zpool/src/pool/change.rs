@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use engine::capabilities::{Devices, Health, PoolProperties, Upkeep};
 use engine::dataset::Damage;
 use engine::pool::{
-    DeviceState, DeviceStatus, GroupSpec, PoolProperty, PoolSpec, PoolStatus, Resumption, Role,
-    ScrubCommand, TrimCommand,
+    DeviceState, DeviceStatus, GroupSpec, PoolProperty, PoolSpec, PoolStatus, ReadBalancing,
+    Resumption, Role, ScrubCommand, TrimCommand,
 };
 use labels::{DEVICE_BYTES_MIN, Label, LabelState, are_same_device, in_use_as};
 use rustix::io::Errno;
@@ -389,6 +389,10 @@ impl Upkeep for Pool {
 
     fn bound_copies(&self, bytes_per_s_max: Option<u64>) {
         device::bound_copies(bytes_per_s_max);
+    }
+
+    fn balance_reads(&self, mode: ReadBalancing) {
+        device::balance_reads(mode);
     }
 
     fn trim(&self, command: TrimCommand) -> Result<(), PoolError> {

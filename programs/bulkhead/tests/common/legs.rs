@@ -13,7 +13,7 @@ use super::{ServerProcess, TestHost, eventually, freeze, signal};
 use leg_record::{MemberState, decode_state};
 
 /// Bytes of one write.
-const BLOCK: usize = 16 << 10;
+pub const BLOCK: usize = 16 << 10;
 
 /// Both sides of a connection, and whether it is closed.
 type Passed = ([TcpStream; 2], Arc<AtomicBool>);
@@ -764,6 +764,6 @@ impl Pair {
 }
 
 /// Returns the contents of a written block: no zeros.
-fn contents(block: u64) -> Vec<u8> {
+pub fn contents(block: u64) -> Vec<u8> {
     vec![(block % 255) as u8 + 1; BLOCK]
 }

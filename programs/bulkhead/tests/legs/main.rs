@@ -4,6 +4,7 @@
 mod common;
 
 mod attached_legs;
+mod balanced_reads;
 mod double_fault;
 mod members_of_legs;
 mod pair_of_legs;

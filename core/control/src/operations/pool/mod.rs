@@ -35,6 +35,7 @@ noun! {
         get::Get,
         set::Set,
         copy_rate::CopyRate,
+        read_balancing::ReadBalancing,
         log_level::LogLevel,
     }
     bare { status::Status, iostat::Iostat }

@@ -15,6 +15,7 @@ pub type Case = (&'static str, &'static str, &'static str);
 pub const NEVER_REFUSED: &[&str] = &[
     "key.load_all",
     "pool.copy_rate",
+    "pool.read_balancing",
     "pool.scrub",
     "pool.scrub_schedule",
     "replicate.remove",

@@ -240,6 +240,28 @@ pub const SCRUBS: &[Case] = &[
     ("pool.copy_rate", r#"{"max":"52428800"}"#, "already"),
     ("pool.copy_rate", r#"{"max":"unlimited"}"#, "changed"),
     ("pool.copy_rate", r#"{"max":"unlimited"}"#, "already"),
+    ("pool.read_balancing", r#"{"mode":null}"#, "already"),
+    (
+        "pool.read_balancing",
+        r#"{"mode":"prefer-local"}"#,
+        "already",
+    ),
+    (
+        "pool.read_balancing",
+        r#"{"mode":"least-pending"}"#,
+        "changed",
+    ),
+    (
+        "pool.read_balancing",
+        r#"{"mode":"least-pending"}"#,
+        "already",
+    ),
+    ("pool.read_balancing", r#"{"mode":null}"#, "already"),
+    (
+        "pool.read_balancing",
+        r#"{"mode":"prefer-local"}"#,
+        "changed",
+    ),
 ];
 
 pub const A_SUSPENDED_POOL: &[Case] = &[
