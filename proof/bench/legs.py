@@ -23,21 +23,27 @@ from proof.process import Child, checked, tree_cpu_seconds
 from proof.runtime import ProofError, free_port
 
 DISK_BYTES = 3 << 30
+FLASH_BYTES = 2 << 30
 VOLUME_BYTES = 768 * MEBIBYTE
 ARC_BYTES = 64 * MEBIBYTE
 """Much smaller than the volume, so that reads reach a leg."""
 DELAYS_US = (0, 100, 500)
 SEQUENTIAL, SYNCHRONOUS, READS, RETURN = "legs-1m-write", "legs-4k-sync", "legs-reads-at-home", "legs-return"
+BALANCED = "legs-reads-balanced"
 CABLES_GBIT = (1, 10)
 POINTS = (
     SEQUENTIAL,
     *(f"{SYNCHRONOUS}-{delay}us" for delay in DELAYS_US),
     READS,
+    BALANCED,
     RETURN,
     *(f"{SEQUENTIAL}-{rate}gbit" for rate in CABLES_GBIT),
 )
 HELD_BYTES_S = 200_000_000
 """What a disk writes in a second where disks and cables are the limit."""
+HELD_READS_S = 4000
+"""What a disk reads in a second where reads are balanced."""
+MODES = ("prefer-local", "least-pending")
 HELD_SECONDS = 15.0
 """There, so that the first transaction group, which begins when the first writes have filled memory, is a small part."""
 HELD_ARC_BYTES = 1024 * MEBIBYTE
@@ -88,15 +94,21 @@ class Bench:
         self.rows.append(row)
         print(_line(row), flush=True)
 
-    def _machines(self, name: str) -> Machines:
+    def _machines(self, name: str, make_disk: Callable[[Path], Path] | None = None) -> Machines:
         folder = self._scratch / name
         folder.mkdir()
-        return Machines(self._program, folder, self._disk, VOLUME_BYTES)
+        return Machines(self._program, folder, make_disk or self._disk, VOLUME_BYTES)
 
     def _disk(self, path: Path, size: int = DISK_BYTES) -> Path:
         """A block device with this name."""
         path.symlink_to(self._loops.attach(path.with_name(f"{path.name}.backing"), size))
         return path
+
+    def _flash_disk(self, path: Path) -> Path:
+        """The same, which does not rotate: the library chooses among the disks of a mirror by that, too."""
+        disk = self._disk(path, FLASH_BYTES)
+        Path("/sys/block", disk.resolve().name, "queue/rotational").write_text("0")
+        return disk
 
     def run(self, chosen: Sequence[str]) -> None:
         """Measures the points of these names."""
@@ -107,6 +119,8 @@ class Bench:
                 self._on_disks(lambda delay=delay: self._synchronous(delay))
         if READS in chosen or RETURN in chosen:
             self._on_disks(lambda: self._reads_and_return(chosen))
+        if BALANCED in chosen:
+            self._on_disks(self._reads_balanced)
         # The last ones: they leave the network of this machine.
         for rate in CABLES_GBIT:
             if f"{SEQUENTIAL}-{rate}gbit" in chosen:
@@ -291,6 +305,38 @@ class Bench:
             raise ProofError("no read reached a leg: the cache is too large for this measurement")
         beside = f"{home} reads of the head's own leg, {away} of the other head's, for {done.operations} of the client"
         self._add(READS, "reads that left the head", float(away), beside, "= 0", away == 0)
+
+    def _reads_balanced(self) -> None:
+        """Both modes in turn. Each disk serves so many reads a second: two disks on a faster one have no gain to show."""
+        pair = self._machines(BALANCED, self._flash_disk)
+        disks = HeldDisks(BALANCED, self._loops.devices(), reads_s=HELD_READS_S)
+        words = ["--name=reads", *_volume(pair.a), "--rw=randread", "--bs=4k", "--iodepth=32", f"--size={VOLUME_BYTES}"]
+        words += ["--time_based", f"--runtime={self._seconds:g}", "--norandommap"]
+        rates: dict[str, list[float]] = {mode: [] for mode in MODES}
+        shares: dict[str, list[float]] = {mode: [] for mode in MODES}
+        try:
+            _fill(pair.a)
+            assert pair.a.server and pair.b.lender
+            disks.take(pair.a.server.pid)
+            disks.take(pair.b.lender.pid)
+            for _ in range(self._repetitions):
+                for mode in MODES:
+                    pair.a.command("pool", "read-balancing", "tank", mode)
+                    before = _reads_of_legs(pair.a)
+                    done = _fio(words)
+                    after = _reads_of_legs(pair.a)
+                    home, away = (after[disk] - before[disk] for disk in ("11", "22"))
+                    rates[mode].append(done.operations / done.seconds)
+                    shares[mode].append(away / (home + away))
+        finally:
+            pair.kill_all()
+            disks.end()
+        home_rate, rate = (statistics.median(rates[mode]) for mode in MODES)
+        beside = f"{rate:.0f} a second, {home_rate:.0f} with {MODES[0]}; disks of {HELD_READS_S} reads a second"
+        self._add(BALANCED, "reads, times", rate / home_rate, beside)
+        for mode in MODES:
+            self._add(BALANCED, f"share of the other head, {mode}", statistics.median(shares[mode]), "")
+        self.details[BALANCED] = {"reads_s": rates, "away": shares}
 
     def _return(self, pair: Machines) -> None:
         """Clients before and during a copy in turn, so that both have the same host."""
