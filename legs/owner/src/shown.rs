@@ -95,6 +95,15 @@ pub(crate) fn refusal(
         Refusal::NoMember => {
             "by its record this head is not a head of the pool yet: add it by `bulkhead pool add-head` on the head that serves the pool".into()
         }
+        Refusal::Unlisted { disks, owner } => {
+            let head = owner.map(|head| format!("head {}", side.member_name(head)));
+            format!(
+                "legs.toml of this head does not name {}, current by the record: an earlier file than that of the heads that served the pool. \
+                 Write the file of {} here, but for `me` and the key, and restart bulkhead-leg-server on this head",
+                names(side, disks.iter()),
+                head.unwrap_or_else(|| "the head that served the pool last".to_owned())
+            )
+        }
         Refusal::NoQuorum { received } => format!(
             "too few members respond to determine the current disks: {} did, {} did not, and two are needed: start \
              bulkhead-leg-server there, or the witness, and see to the network between them{}",

@@ -224,15 +224,22 @@ impl Config {
     }
 
     /// The same for the groups that are part of the pool by `record`. A group keeps the disks that it needs: one without
-    /// a current disk has not joined the pool yet.
+    /// a current disk has not joined the pool yet. A group with current disks that are not configured cannot be read.
     pub fn is_readable_by(&self, record: &Record, disks: &BTreeSet<DiskId>) -> bool {
-        let is_listed = |disk: &DiskId| self.lender(*disk).is_some();
-        // Otherwise the disks of a group may have other numbers here.
-        let are_listed = record.current.keys().all(is_listed);
-        self.groups.iter().all(|group| {
+        let is_readable = |group: &LegGroup| {
             let present = group.lenders.keys().filter(|disk| disks.contains(disk));
-            present.count() >= group.needed || are_listed && !group.is_in_use(record)
-        })
+            present.count() >= group.needed || !group.is_in_use(record)
+        };
+        self.unlisted(record).is_empty() && self.groups.iter().all(is_readable)
+    }
+
+    /// The current disks of a record that the configuration does not name. It is older than the record then: an owner
+    /// could not claim these disks, and would exclude them, with all data of their groups.
+    pub fn unlisted(&self, record: &Record) -> BTreeSet<DiskId> {
+        let current = record.current.keys().copied();
+        current
+            .filter(|disk| self.lender(*disk).is_none())
+            .collect()
     }
 
     /// The group of a disk.
@@ -462,6 +469,29 @@ mod tests {
         assert!(reads(&record(&[1, 2, 4]), &[1, 4]));
         // The second group has other numbers in the configuration that the record was made by.
         assert!(!reads(&record(&[1, 2, 8, 9]), &[1, 8]));
+    }
+
+    /// The group was added on another head, and this head has the earlier file.
+    #[test]
+    fn record_of_a_group_that_is_not_configured_is_not_readable() {
+        let config = two_heads();
+        let disks = |disks: &[u64]| -> BTreeSet<DiskId> {
+            disks.iter().map(|disk| DiskId(*disk)).collect()
+        };
+        let mut record = Record::new(1, Ballot::default(), disks(&[1, 2, 8, 9]));
+        assert_eq!(config.unlisted(&record), disks(&[8, 9]));
+        assert!(!config.is_readable_by(&record, &disks(&[1])));
+        let missing_data = crate::MissingData {
+            since: 3,
+            newest: 3,
+        };
+        record.drop_disk(DiskId(9), missing_data);
+        assert!(!config.is_readable_by(&record, &disks(&[1, 2])));
+        // The pool has no group without a current disk.
+        let mut coming = Record::new(1, Ballot::default(), disks(&[1, 2]));
+        coming.give_up(DiskId(8));
+        assert_eq!(config.unlisted(&coming), disks(&[]));
+        assert!(config.is_readable_by(&coming, &disks(&[1])));
     }
 
     #[test]

@@ -35,6 +35,13 @@ pub enum Refusal {
     NoRecord,
     /// By the newest record this head is none of its heads: it was not added yet.
     NoMember,
+    /// By the newest record these disks are current, and the configuration of this head does not name them.
+    Unlisted {
+        /// The disks.
+        disks: BTreeSet<DiskId>,
+        /// Another head that served the pool last, so that its configuration names them.
+        owner: Option<MemberId>,
+    },
     /// Too few members respond.
     NoQuorum {
         /// The members that responded.

@@ -567,6 +567,24 @@ mod tests {
         }
     }
 
+    /// A head that opens the pool, after both members have sent that state, and its last actions.
+    fn opened(config: &Config, own: &MemberState) -> (Owner, Vec<Action>) {
+        let mut owner = Owner::new(9);
+        let open = Event::Open {
+            nonce: 1,
+            word: None,
+        };
+        let mut actions = owner.handle(config, own, open);
+        let Some(Action::Request(_, Request::Read(tag))) = actions.first().cloned() else {
+            panic!("{actions:?}");
+        };
+        for member in [ME, OTHER] {
+            let known = Response::Known(tag, own.clone());
+            actions = owner.handle(config, own, Event::Responded(member, known));
+        }
+        (owner, actions)
+    }
+
     /// The owner with the earlier promises continues.
     #[test]
     fn abandoned_claim_is_withdrawn_at_all_members() {
@@ -574,19 +592,7 @@ mod tests {
         let mut record = Record::new(7, Ballot::default(), [DiskId(11), DiskId(22)]);
         record.ballot.epoch = 3;
         let own = MemberState::new(record);
-        let mut owner = Owner::new(9);
-        let open = Event::Open {
-            nonce: 1,
-            word: None,
-        };
-        let requested = owner.handle(&config, &own, open);
-        let Some(Action::Request(_, Request::Read(tag))) = requested.first().cloned() else {
-            panic!("{requested:?}");
-        };
-        for member in [ME, OTHER] {
-            let known = Response::Known(tag, own.clone());
-            owner.handle(&config, &own, Event::Responded(member, known));
-        }
+        let (mut owner, _) = opened(&config, &own);
         assert!(matches!(owner.phase, Phase::Claiming(_)));
         let given_back = owner.handle(&config, &own, Event::Abandoned);
         let ballot = Ballot { epoch: 4, nonce: 1 };
@@ -595,6 +601,62 @@ mod tests {
         assert!(owner.is_idle());
         let nothing = owner.handle(&config, &own, Event::Abandoned);
         assert_eq!(nothing, [], "said again");
+    }
+
+    /// A group was added on the other head. This head has the earlier file: it would exclude the whole group.
+    #[test]
+    fn head_with_earlier_configuration_claims_and_proposes_nothing() {
+        let disks = |disks: &[u64]| -> std::collections::BTreeSet<DiskId> {
+            disks.iter().map(|disk| DiskId(*disk)).collect()
+        };
+        let mut record = Record::new(7, Ballot::default(), disks(&[11, 22, 33, 44]));
+        record.owner = Some(OTHER);
+        let refused = Action::Notify(Notice::Refused(Refusal::Unlisted {
+            disks: disks(&[33, 44]),
+            owner: Some(OTHER),
+        }));
+        let actions = |record| opened(&two_heads(), &MemberState::new(record)).1;
+        assert_eq!(actions(record), [refused]);
+        // The addition is on record, and the group has not joined: the pool has no data there.
+        let mut record = Record::new(7, Ballot::default(), disks(&[11, 22]));
+        record.give_up(DiskId(33));
+        let claims = actions(record);
+        let is_claim =
+            |action: &Action| matches!(action, Action::Request(_, Request::Claim { .. }));
+        assert!(
+            claims.iter().all(is_claim) && claims.len() == 2,
+            "{claims:?}"
+        );
+    }
+
+    /// The group joins after the record was read: the claim is withdrawn.
+    #[test]
+    fn claim_is_withdrawn_if_a_promise_names_an_unlisted_disk() {
+        let config = two_heads();
+        let mut record = Record::new(7, Ballot::default(), [DiskId(11), DiskId(22)]);
+        record.ballot.epoch = 3;
+        let own = MemberState::new(record.clone());
+        let (mut owner, _) = opened(&config, &own);
+        let mut later = record.clone();
+        later.sequence += 1;
+        later.current.insert(DiskId(33), Session::default());
+        let ballot = Ballot { epoch: 4, nonce: 1 };
+        let mut actions = Vec::new();
+        for (member, record) in [(ME, record), (OTHER, later)] {
+            let promised = Response::Promised {
+                ballot,
+                record: Some(record),
+                life: 0,
+            };
+            actions = owner.handle(&config, &own, Event::Responded(member, promised));
+        }
+        let withdrawn = |member| Action::Request(member, Request::Withdraw(ballot));
+        let refused = Action::Notify(Notice::Refused(Refusal::Unlisted {
+            disks: [DiskId(33)].into(),
+            owner: None,
+        }));
+        assert_eq!(actions, [withdrawn(ME), withdrawn(OTHER), refused]);
+        assert!(owner.is_idle());
     }
 
     /// The member of this head is starting at the same time, which is handled as a freeze.

@@ -197,6 +197,10 @@ impl Owner {
                 },
             });
         }
+        // Before a fence, a claim and a record.
+        if let Err(refusal) = are_listed(config, &newest) {
+            return Judgement::Refuse(refusal);
+        }
         let is_reached = |disk: &&DiskId| {
             let lender = config.lender(**disk);
             lender.is_some_and(|head| responded.contains(&head))
@@ -311,6 +315,10 @@ impl Owner {
         if base.ballot != claiming.judged.ballot && holds(Rule::ProofForOneTerm) {
             return self.refuse(Refusal::Changed, out);
         }
+        // A group may have joined between the read of the record and the promise.
+        if let Err(refusal) = are_listed(config, &base) {
+            return self.refuse(refusal, out);
+        }
         base = by_own(config, own, base);
         let session = Session {
             ballot: claiming.ballot,
@@ -412,6 +420,18 @@ fn request_promises(
         .iter()
         .map(|member| Action::Request(*member, Request::Claim { ballot, by }));
     out.extend(asks);
+}
+
+/// Checks that the configuration names all current disks of a record.
+fn are_listed(config: &Config, record: &Record) -> Result<(), Refusal> {
+    let disks = config.unlisted(record);
+    match disks.is_empty() {
+        true => Ok(()),
+        false => Err(Refusal::Unlisted {
+            disks,
+            owner: record.owner.filter(|owner| *owner != config.me),
+        }),
+    }
 }
 
 /// The record with the members that apply here. A change that may not be committed is made again, or not.

@@ -6,6 +6,7 @@ mod common;
 mod attached_legs;
 mod balanced_reads;
 mod double_fault;
+mod groups_of_legs;
 mod members_of_legs;
 mod pair_of_legs;
 mod recorded_legs;

@@ -9,7 +9,7 @@ use crate::common::legs::Pair;
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 
 /// Writes some blocks durably, in bounded time.
-fn write_on(pair: &mut Pair, client: &mut crate::common::nbd::Nbd) {
+pub fn write_on(pair: &mut Pair, client: &mut crate::common::nbd::Nbd) {
     let begun = Instant::now();
     pair.write(client, 10);
     assert!(begun.elapsed() < PAUSE_MAX, "{:?}", begun.elapsed());
@@ -118,7 +118,7 @@ fn a_pool_of_unlike_groups_survives_what_each_of_them_survives() {
 }
 
 /// The command that adds these legs as a mirror.
-fn add(legs: &[String]) -> String {
+pub fn add(legs: &[String]) -> String {
     format!("pool add tank mirror {}", legs.join(" "))
 }
 
