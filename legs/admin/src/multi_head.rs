@@ -139,8 +139,13 @@ impl LegsOfPool {
         }
         let (file, name) = (self.multi_head.file(), &self.pool);
         let device = |disk| self.multi_head.place(disk).to_string_lossy().into_owned();
+        let mut advice = requests::advice((&file, &self.path), name, &shown);
+        if let Some(side) = self.side.get() {
+            let is_part = |disk| side.is_part(disk);
+            advice.extend(requests::unfinished_additions(&file, name, &shown, is_part));
+        }
         LegStatus {
-            advice: requests::advice((&file, &self.path), name, &shown),
+            advice,
             do_writes_wait: view::do_writes_wait(&shown),
             is_leg_excluded: view::is_leg_excluded(&shown),
             view: view::view(&file, &file.pools[name], &shown, device),

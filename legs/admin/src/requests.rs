@@ -310,24 +310,59 @@ fn unjoined(file: &LegsFile, pool: &PoolName, shown: &PublishedState) -> Vec<Adv
         .flat_map(|pool| &pool.groups);
     let unjoined = groups.filter(|group| shown.record.is_some() && !has_joined(group, shown));
     let reported = |group: &Group| {
-        let legs = group.legs.iter();
-        let legs: Vec<String> = legs.map(|leg| file.disk_name(DiskId(leg.disk))).collect();
-        let legs = legs.join(" ");
+        let legs = names_of(file, group);
         let why = format!("the group of {legs} is configured, and is no part of the pool yet");
         let what = "add it: the pool uses it as soon as all of its legs are current";
-        let role = match group.role {
-            Role::Data => "",
-            Role::Log => "log ",
-        };
-        let kind = match group.redundancy() {
-            Some(Redundancy::Mirror) => "mirror ".to_owned(),
-            Some(Redundancy::Parity(parity)) => format!("raidz{parity} "),
-            Some(Redundancy::None) | None => String::new(),
-        };
-        Advice::new(Severity::Warning, what, why)
-            .by(format!("bulkhead pool add {pool} {role}{kind}{legs}"))
+        Advice::new(Severity::Warning, what, why).by(command_to_add(file, pool, group))
     };
     unjoined.map(reported).collect()
+}
+
+/// The command that adds a group.
+fn command_to_add(file: &LegsFile, pool: &PoolName, group: &Group) -> String {
+    let role = match group.role {
+        Role::Data => "",
+        Role::Log => "log ",
+    };
+    let kind = match group.redundancy() {
+        Some(Redundancy::Mirror) => "mirror ".to_owned(),
+        Some(Redundancy::Parity(parity)) => format!("raidz{parity} "),
+        Some(Redundancy::None) | None => String::new(),
+    };
+    let legs = names_of(file, group);
+    format!("bulkhead pool add {pool} {role}{kind}{legs}")
+}
+
+/// The names of the legs of a group.
+fn names_of(file: &LegsFile, group: &Group) -> String {
+    let legs = group.legs.iter();
+    let legs: Vec<String> = legs.map(|leg| file.disk_name(DiskId(leg.disk))).collect();
+    legs.join(" ")
+}
+
+/// Groups that are current on record, and that the library does not have: their addition was interrupted. `is_part`:
+/// whether the library has a disk.
+pub fn unfinished_additions(
+    file: &LegsFile,
+    pool: &PoolName,
+    shown: &PublishedState,
+    is_part: impl Fn(DiskId) -> bool,
+) -> Vec<Advice> {
+    let groups = file.pools.get(pool).into_iter();
+    let groups = groups.flat_map(|pool| &pool.groups);
+    let is_unfinished = |group: &&Group| {
+        let mut legs = group.legs.iter();
+        has_joined(group, shown) && !legs.any(|leg| is_part(DiskId(leg.disk)))
+    };
+    let reported = |group: &Group| {
+        let legs = names_of(file, group);
+        let why = format!(
+            "the group of {legs} is current on record, and is no part of the pool yet: its addition was interrupted"
+        );
+        let what = "check its disks and their heads: the server adds the group when all of its legs are current. The command retries it now";
+        Advice::new(Severity::Warning, what, why).by(command_to_add(file, pool, group))
+    };
+    groups.filter(is_unfinished).map(reported).collect()
 }
 
 /// Advice on the legs and the members. `path`: of the configuration.
@@ -707,6 +742,40 @@ mod tests {
         assert_eq!(joins("b:/y"), Ok(DiskId(22)));
         let advised = joins("b:/z").expect_err("there is none").advice;
         assert!(advised.is_some_and(|advice| advice.contains("into /legs of each head")));
+    }
+
+    /// The head that added the group was lost between the record of it and the change of the pool.
+    #[test]
+    fn group_on_record_that_is_no_part_of_the_pool_is_reported_with_command() {
+        let mut file = two_heads();
+        let pool = file.pools.get_mut(&tank()).expect("a pool");
+        let mut group = pool.groups[0].clone();
+        for (leg, disk) in group.legs.iter_mut().zip([33, 44]) {
+            (leg.disk, leg.path) = (disk, format!("/new{disk}").into());
+        }
+        pool.groups.push(group);
+        let shown_with = |disks: &[u64]| {
+            let disks = disks.iter().map(|disk| DiskId(*disk));
+            shown(Record::new(123, Ballot::default(), disks))
+        };
+        let reported = |disks: &[u64], part: &[u64]| {
+            let is_part = |disk: DiskId| part.contains(&disk.0);
+            let advice = unfinished_additions(&file, &tank(), &shown_with(disks), is_part);
+            advice.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        for current in [&[11, 22, 33, 44][..], &[11, 22, 44]] {
+            let said = reported(current, &[11, 22]);
+            assert_eq!(said.len(), 1, "{said:?}");
+            let command = "bulkhead pool add tank mirror a:/new33 b:/new44";
+            assert!(said[0].contains(command), "{said:?}");
+        }
+        assert!(reported(&[11, 22, 33, 44], &[11, 22, 33, 44]).is_empty());
+        // The library has a leg that is away.
+        assert!(reported(&[11, 22, 44], &[11, 22, 33, 44]).is_empty());
+        assert!(
+            reported(&[11, 22], &[11, 22]).is_empty(),
+            "it has not joined"
+        );
     }
 
     #[test]

@@ -70,6 +70,11 @@ pub trait Side: Send + Sync + 'static {
         lacking: &BTreeMap<DiskId, u64>,
     ) -> Result<(), String>;
 
+    /// A record of the open pool is durable, with these current disks. Does not block.
+    fn committed(&self, current: &BTreeSet<DiskId>) {
+        let _ = current;
+    }
+
     /// The record without the leg is durable: its errors may be reported to ZFS. Does not block.
     fn exclude(&self, disk: DiskId, since: u64);
 

@@ -844,6 +844,8 @@ impl<S: Side> Decider<S> {
             ?stale,
             "the record of the pool's legs"
         );
+        let is_open = record.owner.is_some() && self.common.shown().stage == Stage::Open;
+        let current = is_open.then(|| record.current_disks());
         self.common.show(|shown| {
             shown
                 .copying
@@ -853,6 +855,9 @@ impl<S: Side> Decider<S> {
                 .retain(|disk, _| !record.current.contains_key(disk));
             shown.record = Some(record);
         });
+        if let Some(current) = current {
+            self.side.committed(&current);
+        }
     }
 
     fn notify(&mut self, notice: &Notice) -> RunState {

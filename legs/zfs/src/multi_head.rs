@@ -22,7 +22,7 @@ use zpool::device::{OpenFailure, ProbeFailure, probe};
 use zpool::pool::{discover, legs as pool_legs};
 
 use crate::remote::Remotes;
-use crate::side::{AssignedNumbers, Open, Watched, ZfsSide};
+use crate::side::{AssignedNumbers, Open, Watched, ZfsSide, in_background};
 
 /// Time-out for connecting to a lender.
 const CONNECT_WAIT: Duration = Duration::from_secs(1);
@@ -288,6 +288,76 @@ impl MultiHead {
     }
 }
 
+/// Adds groups of legs to the pool in the library.
+struct Adder {
+    multi_head: Arc<MultiHead>,
+    zfs: Arc<ZfsSide>,
+    /// Held while a group is added.
+    adding: Mutex<()>,
+}
+
+impl Adder {
+    /// Adds the group of a disk to the pool in the library: all of its disks are current on record.
+    ///
+    /// # Errors
+    ///
+    /// The library rejects a device.
+    fn add(&self, disk: DiskId) -> Result<(), String> {
+        let _one_at_a_time = self.adding.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.zfs.is_known(disk) {
+            return Ok(());
+        }
+        let file = self.multi_head.file();
+        let mut groups = file.pools[&self.multi_head.pool].groups.iter();
+        let group = groups.find(|group| group.legs.iter().any(|leg| leg.disk == disk.0));
+        let group = group.ok_or("no group has the disk")?;
+        let disks: Vec<DiskId> = group.legs.iter().map(|leg| DiskId(leg.disk)).collect();
+        let kind = match group.redundancy() {
+            Some(Redundancy::Mirror) => GroupKind::Mirror,
+            Some(Redundancy::Parity(1)) => GroupKind::Raidz1,
+            Some(Redundancy::Parity(2)) => GroupKind::Raidz2,
+            Some(Redundancy::Parity(_)) => GroupKind::Raidz3,
+            Some(Redundancy::None) | None => GroupKind::Stripe,
+        };
+        let role = match group.role {
+            Role::Data => GroupRole::Data,
+            Role::Log => GroupRole::Log,
+        };
+        self.zfs.add(kind, role, &disks)?;
+        let (pool, disks) = (&self.multi_head.pool, disks.len());
+        tracing::info!(%pool, disks, "a group of legs is part of the pool");
+        Ok(())
+    }
+
+    /// A disk of each group that is whole on record, and no part of the pool in the library: its addition was
+    /// interrupted, or is in progress.
+    fn interrupted(&self, current: &BTreeSet<DiskId>) -> Vec<DiskId> {
+        let file = self.multi_head.file();
+        let groups = file.pools[&self.multi_head.pool].groups.iter();
+        let of_group = |group: &legs_config::Group| {
+            let mut disks = group.legs.iter().map(|leg| DiskId(leg.disk));
+            let is_whole = disks.clone().all(|disk| current.contains(&disk));
+            let is_part = disks.clone().any(|disk| self.zfs.is_known(disk));
+            disks.next().filter(|_| is_whole && !is_part)
+        };
+        groups.filter_map(of_group).collect()
+    }
+
+    /// Completes the addition of groups.
+    fn add_interrupted(&self, current: &BTreeSet<DiskId>) {
+        for disk in self.interrupted(current) {
+            if let Err(why) = self.add(disk) {
+                let name = self.multi_head.file().disk_name(disk);
+                tracing::error!(
+                    name,
+                    why,
+                    "a group of legs on record cannot be added to the pool"
+                );
+            }
+        }
+    }
+}
+
 /// The interface between the record and the legs of all heads.
 pub struct MultiHeadSide {
     multi_head: Arc<MultiHead>,
@@ -295,8 +365,7 @@ pub struct MultiHeadSide {
     reporter: Reporter,
     /// Time-out of an I/O of a leg on this head.
     response_timeout: Duration,
-    /// Held while a group is added.
-    adding: Mutex<()>,
+    adder: Arc<Adder>,
     found: Arc<Mutex<Option<Candidate>>>,
 }
 
@@ -327,12 +396,17 @@ impl MultiHeadSide {
         for disk in multi_head.remotes.disks() {
             zfs.add_known(disk, multi_head.place(disk), DEVICE_DEADLINE);
         }
+        let zfs = Arc::new(zfs);
         Self {
             multi_head: Arc::clone(multi_head),
-            zfs: Watched(Arc::new(zfs)),
+            adder: Arc::new(Adder {
+                multi_head: Arc::clone(multi_head),
+                zfs: Arc::clone(&zfs),
+                adding: Mutex::default(),
+            }),
+            zfs: Watched(zfs),
             reporter,
             response_timeout,
-            adding: Mutex::default(),
             found,
         }
     }
@@ -366,51 +440,7 @@ impl MultiHeadSide {
     ///
     /// The library rejects a device.
     pub fn add(&self, disk: DiskId) -> Result<(), String> {
-        let _one_at_a_time = self.adding.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.is_part(disk) {
-            return Ok(());
-        }
-        let file = self.multi_head.file();
-        let mut groups = file.pools[&self.multi_head.pool].groups.iter();
-        let group = groups.find(|group| group.legs.iter().any(|leg| leg.disk == disk.0));
-        let group = group.ok_or("no group has the disk")?;
-        let disks: Vec<DiskId> = group.legs.iter().map(|leg| DiskId(leg.disk)).collect();
-        let kind = match group.redundancy() {
-            Some(Redundancy::Mirror) => GroupKind::Mirror,
-            Some(Redundancy::Parity(1)) => GroupKind::Raidz1,
-            Some(Redundancy::Parity(2)) => GroupKind::Raidz2,
-            Some(Redundancy::Parity(_)) => GroupKind::Raidz3,
-            Some(Redundancy::None) | None => GroupKind::Stripe,
-        };
-        let role = match group.role {
-            Role::Data => GroupRole::Data,
-            Role::Log => GroupRole::Log,
-        };
-        self.zfs.0.add(kind, role, &disks)?;
-        let (pool, disks) = (&self.multi_head.pool, disks.len());
-        tracing::info!(%pool, disks, "a group of legs is part of the pool");
-        Ok(())
-    }
-
-    /// Adds groups that the record names, if the addition was interrupted.
-    fn add_interrupted(&self, current: &BTreeSet<DiskId>) {
-        let file = self.multi_head.file();
-        for group in &file.pools[&self.multi_head.pool].groups {
-            let mut disks = group.legs.iter().map(|leg| DiskId(leg.disk));
-            let is_whole = disks.clone().all(|disk| current.contains(&disk));
-            let is_part = disks.clone().any(|disk| self.is_part(disk));
-            let Some(first) = disks.next().filter(|_| is_whole && !is_part) else {
-                continue;
-            };
-            if let Err(why) = self.add(first) {
-                let name = self.name(first);
-                tracing::error!(
-                    name,
-                    why,
-                    "a group of legs on record cannot be added to the pool"
-                );
-            }
-        }
+        self.adder.add(disk)
     }
 
     /// Checks that the disk at `path`, which its lender has read of, is large enough to replace that disk.
@@ -573,9 +603,19 @@ impl Side for MultiHeadSide {
         let opened = self.zfs.open(current, lacking);
         multi_head.remotes.drop_cached_labels();
         if opened.is_ok() {
-            self.add_interrupted(current);
+            self.adder.add_interrupted(current);
         }
         opened
+    }
+
+    /// The record that makes a group whole is the last one of its addition, also if the command that began it was
+    /// interrupted.
+    fn committed(&self, current: &BTreeSet<DiskId>) {
+        if self.adder.interrupted(current).is_empty() {
+            return;
+        }
+        let (adder, current) = (Arc::clone(&self.adder), current.clone());
+        in_background("leg-add", move || adder.add_interrupted(&current));
     }
 
     fn exclude(&self, disk: DiskId, since: u64) {

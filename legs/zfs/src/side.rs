@@ -389,7 +389,7 @@ pub(crate) fn too_small(bytes: u64, least: u64) -> String {
     format!("it has {bytes} bytes, and the leg needs {least}: take a larger disk")
 }
 
-fn in_background(name: &str, body: impl FnOnce() + Send + 'static) {
+pub(crate) fn in_background(name: &str, body: impl FnOnce() + Send + 'static) {
     let thread = std::thread::Builder::new().name(name.into());
     // As with memory: a process that cannot create threads cannot continue.
     thread.spawn(body).expect("a thread");
@@ -439,9 +439,9 @@ impl Side for Watched {
             number: side.record,
             current: known().map(|disk| side.leg(*disk)).collect(),
         })?;
-        // The addition of a group was interrupted.
-        let labelled: Vec<DiskId> = known().copied().collect();
-        for disk in labelled {
+        // The addition of a group was interrupted. A label of one of its disks names the others, too.
+        let disks = side.disks().into_keys();
+        for disk in disks.filter(|disk| side.is_known(*disk)) {
             if !pool_legs::is_part(&side.pool, side.leg(disk)) {
                 side.numbers.remove(disk);
             }

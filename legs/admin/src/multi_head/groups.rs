@@ -1,7 +1,8 @@
 //! Adds a group of legs to a pool that is served.
 //!
 //! The record names the disks first, as empty ones. When all of them are stamped, one record makes them current, and
-//! then the library adds them to the pool. After a crash in between, the next server of the pool completes the addition.
+//! then the library adds them to the pool. After a crash in between, the next server of the pool completes the addition,
+//! when it opens the pool or when the last leg of the group is current.
 
 use std::path::Path;
 use std::time::Duration;

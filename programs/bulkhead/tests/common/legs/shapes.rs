@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{Head, Pair, disk_name};
 use crate::common::{ServerProcess, eventually};
 
-/// A group: the heads of its legs as letters, and how many legs are needed.
+/// A group: the heads of its legs as letters, after `log` for a group of the intent log, and how many legs are needed.
 pub type Shape = (&'static str, usize);
 
 impl Head {
@@ -42,9 +42,15 @@ impl Head {
 
     /// From now on these disks of the pool fail on this head, by their numbers, and no others.
     pub fn fail_disks(&self, disks: &[u64]) {
-        let place = |disk: &u64| self.machine.path(&format!("run/legs/tank/{disk}"));
-        let line = |disk: &u64| format!("{} gone\n", place(disk).display());
-        let lines: String = disks.iter().map(line).collect();
+        let faults: Vec<_> = disks.iter().map(|disk| (*disk, "gone")).collect();
+        self.set_faults(&faults);
+    }
+
+    /// From now on these disks of the pool have these faults on this head, and no others have any.
+    pub fn set_faults(&self, faults: &[(u64, &str)]) {
+        let place = |disk: u64| self.machine.path(&format!("run/legs/tank/{disk}"));
+        let line = |(disk, fault): &(u64, &str)| format!("{} {fault}\n", place(*disk).display());
+        let lines: String = faults.iter().map(line).collect();
         // Atomically: the server must never read half of it.
         std::fs::write(self.machine.path("faults.new"), lines).expect("written");
         std::fs::rename(self.machine.path("faults.new"), self.faults()).expect("renamed");
@@ -95,9 +101,13 @@ fn groups(
         )
     };
     let mut group = |(letters, needed): &Shape| {
+        let (role, letters) = match letters.strip_prefix("log ") {
+            Some(letters) => ("role = \"log\"\n", letters),
+            None => ("", *letters),
+        };
         let legs: Vec<String> = letters.chars().map(&mut leg).collect();
         let legs = legs.join(", ");
-        format!("[[pools.tank.groups]]\nneeded = {needed}\nlegs = [{legs}]\n")
+        format!("[[pools.tank.groups]]\nneeded = {needed}\n{role}legs = [{legs}]\n")
     };
     shapes.iter().map(&mut group).collect()
 }
