@@ -357,17 +357,16 @@ impl LegsFile {
         is_kept && known.without(pool, head) == self.without(pool, head)
     }
 
-    /// Whether this differs from `known` only by additional groups of a pool.
+    /// Whether this differs from `known` in a pool only by additional groups. Other pools do not count.
     pub fn adds_groups_to(&self, known: &Self, pool: &PoolName) -> bool {
-        let groups = |file: &Self| file.pools.get(pool).map(|pool| pool.groups.clone());
-        let (Some(before), Some(after)) = (groups(known), groups(self)) else {
+        let (Some(before), Some(after)) = (known.pools.get(pool), self.pools.get(pool)) else {
             return false;
         };
-        let mut file = self.clone();
-        if let Some(pool) = file.pools.get_mut(pool) {
-            pool.groups.truncate(before.len());
-        }
-        before.len() < after.len() && file == *known
+        let is_grown = before.groups.len() < after.groups.len();
+        is_grown
+            && after.groups.starts_with(&before.groups)
+            && before.guid == after.guid
+            && (&self.me, &self.members) == (&known.me, &known.members)
     }
 
     /// The part for a pool that is independent of that head.

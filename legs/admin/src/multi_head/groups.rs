@@ -170,6 +170,16 @@ mod tests {
         let mut moved = file.clone();
         moved.pools.get_mut(&tank()).expect("a pool").groups[0].legs[0].path = "/z".into();
         assert!(!moved.adds_groups_to(&known, &tank()), "a disk is another");
+        let mut renumbered = file.clone();
+        renumbered.pools.get_mut(&tank()).expect("a pool").guid = 124;
+        assert!(!renumbered.adds_groups_to(&known, &tank()));
+        let mut others = file.clone();
+        let head = others.members.get_mut("b").expect("a head");
+        head.lends = vec!["10.9.1.9:7072".parse().expect("an address")];
+        assert!(
+            !others.adds_groups_to(&known, &tank()),
+            "a member is another"
+        );
         let find = |kind, legs: &[&str]| {
             let wanted = DeviceGroup {
                 kind,
@@ -186,5 +196,47 @@ mod tests {
         find(GroupKind::Raidz { parity: 1 }, &both).expect_err("another kind");
         let refused = find(GroupKind::Stripe, &["a:/new33"]).expect_err("not all of them");
         assert!(refused.contains("of exactly a:/new33"), "{refused}");
+    }
+
+    /// Both pools of the file grew. The server of each reads the groups of its pool.
+    #[test]
+    fn groups_are_read_also_if_another_pool_grew() {
+        let other: PoolName = "other".parse().expect("a name");
+        let with_other = |file: &LegsFile, disks: &[[u64; 2]]| {
+            let mut file = file.clone();
+            let mut pool = file.pools[&tank()].clone();
+            let shape = pool.groups[0].clone();
+            let group = |numbers: &[u64; 2]| {
+                let mut group = shape.clone();
+                for (leg, disk) in group.legs.iter_mut().zip(numbers) {
+                    (leg.disk, leg.path) = (*disk, format!("/other{disk}").into());
+                }
+                group
+            };
+            (pool.guid, pool.groups) = (124, disks.iter().map(group).collect());
+            file.pools.insert(other.clone(), pool);
+            file
+        };
+        let known = with_other(&two_heads(), &[[55, 66]]);
+        let mut grown = two_heads();
+        let pool = grown.pools.get_mut(&tank()).expect("a pool");
+        let mut group = pool.groups[0].clone();
+        for (leg, disk) in group.legs.iter_mut().zip([33, 44]) {
+            (leg.disk, leg.path) = (disk, format!("/new{disk}").into());
+        }
+        pool.groups.push(group);
+        let both = with_other(&grown, &[[55, 66], [77, 88]]);
+        for pool in [&tank(), &other] {
+            assert!(both.adds_groups_to(&known, pool), "{pool}");
+        }
+        let one = with_other(&two_heads(), &[[55, 66], [77, 88]]);
+        assert!(
+            !one.adds_groups_to(&known, &tank()),
+            "only the other pool grew"
+        );
+        assert!(one.adds_groups_to(&known, &other));
+        // The other pool has fewer groups, or is gone.
+        assert!(with_other(&grown, &[]).adds_groups_to(&known, &tank()));
+        assert!(grown.adds_groups_to(&known, &tank()));
     }
 }
