@@ -63,8 +63,12 @@ const QUORUM: usize = 2;
 /// a third member, one continues by the fence of the other.
 fn survives(file: &LegsFile, pool: &Pool, shown: &PublishedState) -> Option<Survives> {
     let record = shown.record.as_ref()?;
-    let is_part = |group: &&Group| group.legs.iter().any(|leg| record.names(DiskId(leg.disk)));
-    let groups: Vec<&Group> = pool.groups.iter().filter(is_part).collect();
+    // A group without a current leg has not joined the pool, also if its legs are on record.
+    let has_joined = |group: &&Group| {
+        let mut legs = group.legs.iter();
+        legs.any(|leg| record.current.contains_key(&DiskId(leg.disk)))
+    };
+    let groups: Vec<&Group> = pool.groups.iter().filter(has_joined).collect();
     // The least number of current legs beyond the needed ones in a group, without those of a head.
     let spare = |head: Option<&str>| {
         let of_group = |group: &&Group| {
@@ -179,33 +183,37 @@ mod tests {
             path: format!("/dev/{index}").into(),
         };
         let legs: Vec<_> = heads.chars().enumerate().map(leg).collect();
-        let mut record = Record::new(
-            123,
-            Ballot::default(),
-            legs.iter().map(|leg| DiskId(leg.disk)),
-        );
+        // `pool add` was interrupted: the record has the legs of a group without data, and the pool is without it.
+        let joining = vec![leg((90, 'a')), leg((91, 'b'))];
+        let all = legs.iter().chain(&joining);
+        let all = all.map(|leg| DiskId(leg.disk));
+        let mut record = Record::new(123, Ballot::default(), all);
         let missing_data = leg_record::MissingData {
             since: 30,
             newest: 30,
         };
-        for disk in missing {
+        let joining_disks = joining.iter().map(|leg| &leg.disk);
+        for disk in missing.iter().chain(joining_disks) {
             record.drop_disk(DiskId(*disk), missing_data);
         }
         let (heads, witness) = ([MemberId(1), MemberId(2)], MemberId(3));
         record.members = Some(Membership::TwoHeadsAndWitness { heads, witness });
         let pool = file.pools.values_mut().next().expect("a pool");
-        // A group that is in the file, and not in the pool yet, does not count.
-        let joining_member = Group {
+        let named = Group {
             needed: 1,
             role: Role::Data,
-            legs: vec![leg((90, 'a')), leg((91, 'b'))],
+            legs: vec![leg((95, 'a')), leg((96, 'b'))],
+        };
+        let joining = Group {
+            legs: joining,
+            ..named.clone()
         };
         let group = Group {
             needed,
             role: Role::Data,
             legs,
         };
-        pool.groups = vec![group, joining_member];
+        pool.groups = vec![group, joining, named];
         let pool = pool.clone();
         let gone = || Unresponsive::Lost("connection refused".to_owned());
         let shown = PublishedState {
