@@ -159,8 +159,13 @@ impl LegsOfPool {
         leg: &str,
         request: &LegRequest,
     ) -> Result<Answer, Failure> {
-        if let LegRequest::Add { group, overwrite } = request {
-            return self.add_group(viewer, reporter, group, *overwrite);
+        if let LegRequest::Add {
+            group,
+            overwrite,
+            mismatch,
+        } = request
+        {
+            return self.add_group((viewer, reporter), group, *overwrite, mismatch.as_ref());
         }
         let (shown, file, name) = (viewer.shown(), self.multi_head.file(), &self.pool);
         let place = |disk| self.multi_head.place(disk);

@@ -1,5 +1,6 @@
 //! Requests of an administrator.
 
+use control::Failure;
 use control::operations::pool::DeviceGroup;
 
 /// A request about one leg.
@@ -22,6 +23,8 @@ pub enum LegRequest {
         group: DeviceGroup,
         /// Also if they contain data.
         overwrite: bool,
+        /// Why it is refused, unless its addition has begun: it has less redundancy than the groups of the pool.
+        mismatch: Option<Failure>,
     },
     /// It is replaced by another disk.
     Replace {

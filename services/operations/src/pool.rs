@@ -244,18 +244,28 @@ pub fn perform(
             overwrite,
         }) => {
             let of_legs = legs::group_of_legs(&new).filter(|_| context.hooks.has_legs());
+            let mismatch = match mismatched {
+                true => None,
+                false => {
+                    let status = pool.status().map_err(failures::pool)?;
+                    refuse_mismatched(&status, &groups(&new), of_legs.is_some()).err()
+                }
+            };
             if let Some(group) = of_legs.cloned() {
                 let first = group
                     .devices
                     .first()
                     .map(|leg| text(leg))
                     .unwrap_or_default();
-                let add = LegRequest::Add { group, overwrite };
+                let add = LegRequest::Add {
+                    group,
+                    overwrite,
+                    mismatch,
+                };
                 return context.hooks.leg(&first, add).unwrap_or_else(no_legs);
             }
-            if !mismatched {
-                let status = pool.status().map_err(failures::pool)?;
-                refuse_mismatched(&status, &groups(&new))?;
+            if let Some(mismatch) = mismatch {
+                return Err(mismatch);
             }
             joined(needs(pool.devices())?.add(&groups(&new), overwrite))?;
             Ok(Done::changed(format!("pool {name} is wider")))
@@ -324,8 +334,12 @@ fn parity_in(name: &str, kind: &str) -> usize {
 }
 
 /// The loss of any data group is the loss of the pool. One group with less redundancy renders the
-/// redundancy of the rest worthless.
-fn refuse_mismatched(status: &PoolStatus, new: &[GroupSpec]) -> Result<(), Failure> {
+/// redundancy of the rest worthless. `are_legs`: the group is one of legs.
+fn refuse_mismatched(
+    status: &PoolStatus,
+    new: &[GroupSpec],
+    are_legs: bool,
+) -> Result<(), Failure> {
     let is_data = |group: &&DeviceStatus| group.role == Role::Data;
     let present = status.devices.iter().find(is_data);
     let Some((name, present)) = present.map(|group| (&group.name, redundancy_in(group))) else {
@@ -340,13 +354,17 @@ fn refuse_mismatched(status: &PoolStatus, new: &[GroupSpec]) -> Result<(), Failu
         let message = format!(
             "{new} would join {name}, which is {present}, and the pool is lost with any of them"
         );
-        return Err(
-            Failure::new(FailureKind::NeedsConfirmation, message).advise(format!(
+        let advice = match are_legs {
+            true => format!(
+                "write {present} into legs.toml of each head instead: a group of legs cannot be removed; if you intend that, add --mismatched"
+            ),
+            false => format!(
                 "add {present} (write the group type before the devices); a spare is added by \
                  `pool add {} spare DEVICE`; if you intend that, add --mismatched",
                 status.name
-            )),
-        );
+            ),
+        };
+        return Err(Failure::new(FailureKind::NeedsConfirmation, message).advise(advice));
     }
     Ok(())
 }
@@ -427,9 +445,17 @@ mod tests {
                 devices: vec![group(name, kind)],
                 ..replace::tests::mirror(Vec::new())
             };
-            let refused = refuse_mismatched(&status, std::slice::from_ref(&single));
+            let refused = refuse_mismatched(&status, std::slice::from_ref(&single), false);
             assert_eq!(refused.is_err(), asks, "{name}");
         }
+        let status = PoolStatus {
+            devices: vec![group("raidz2-0", "raidz")],
+            ..replace::tests::mirror(Vec::new())
+        };
+        let refused = refuse_mismatched(&status, &[single], true).expect_err("it has one leg");
+        assert_eq!(refused.kind, FailureKind::NeedsConfirmation);
+        let advice = refused.advice.expect("a remedy");
+        assert!(advice.contains("legs.toml of each head"), "{advice}");
         let parity = |name: &str, kind: &str| redundancy_in(&group(name, kind)).losses_max;
         assert_eq!(parity("raidz3-1", "raidz"), 3);
         assert_eq!(parity("draid2:8d:11c:1s-0", "draid"), 2);

@@ -22,13 +22,13 @@ use crate::requests;
 const CURRENT_WAIT: Duration = Duration::from_secs(60);
 
 impl LegsOfPool {
-    /// Adds a group, which the configuration names, too.
+    /// Adds a group, which the configuration names, too. `mismatch`: why it is refused, unless its addition has begun.
     pub(super) fn add_group(
         &self,
-        viewer: &Viewer,
-        reporter: &Reporter,
+        (viewer, reporter): (&Viewer, &Reporter),
         wanted: &DeviceGroup,
         may_overwrite: bool,
+        mismatch: Option<&Failure>,
     ) -> Result<Answer, Failure> {
         self.learn_groups(reporter);
         let file = self.multi_head.file();
@@ -43,6 +43,9 @@ impl LegsOfPool {
         }
         let is_new = |disk: &DiskId| !requests::is_named(&viewer.shown(), *disk);
         let new: Vec<DiskId> = disks.iter().copied().filter(is_new).collect();
+        if let Some(mismatch) = mismatch.filter(|_| new.len() == disks.len()) {
+            return Err(mismatch.clone());
+        }
         for disk in &new {
             let mut network = self.network(Proof::None);
             network.configuration = file.digest(self.record()).unwrap_or_default();

@@ -101,3 +101,19 @@ fn group_on_record_joins_the_pool_without_a_command_when_its_legs_are_back() {
     assert!(status(&pair.a).contains("mirror-1"), "{}", status(&pair.a));
     assert_eq!(server.stop(), 0);
 }
+
+/// The pool is lost with the single disk, and the group cannot be removed.
+#[test]
+fn group_of_one_leg_joins_a_pool_of_mirrors_with_confirmation_only() {
+    let (mut pair, _, server) = Pair::of_shapes(&[("ab", 1)]);
+    let legs = pair.name_group(("a", 1), 11);
+    pair.a.await_all_current();
+    let words = format!("pool add tank {}", legs[0]);
+    pair.a.machine.refused(&words, 6, "--mismatched");
+    let record = pair.a.memory().accepted.expect("a record");
+    assert!(!record.names(leg_record::DiskId(11)), "{record:?}");
+    pair.a.machine.ok(&format!("{words} --mismatched"));
+    let said = pair.a.machine.ok(&words).out;
+    assert!(said.contains("is part of the pool"), "{said}");
+    assert_eq!(server.stop(), 0);
+}
