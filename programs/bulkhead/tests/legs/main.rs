@@ -7,6 +7,7 @@ mod attached_legs;
 mod balanced_reads;
 mod double_fault;
 mod groups_of_legs;
+mod log_of_legs;
 mod members_of_legs;
 mod pair_of_legs;
 mod recorded_legs;
