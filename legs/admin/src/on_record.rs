@@ -114,8 +114,8 @@ fn consists_of(candidate: &Candidate, legs: &LegsOfPool) -> Result<(), Failure> 
                 path.display()
             ),
             format!(
-                "write the path of the pool's disk there; if the group is one too many, take it out of {file} of each head: groups are not \
-                 added to a pool with legs"
+                "write the path of the pool's disk there; if the group is new, take it out of {file} of each head: `bulkhead pool add {name}` \
+                 adds it when the pool is on record and served"
             ),
         ),
     }

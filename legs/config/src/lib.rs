@@ -357,14 +357,15 @@ impl LegsFile {
         is_kept && known.without(pool, head) == self.without(pool, head)
     }
 
-    /// Whether this differs from `known` in a pool only by additional groups. Other pools do not count.
+    /// Whether this differs from `known` in a pool only by additional groups, at any place. Other pools do not
+    /// count.
     pub fn adds_groups_to(&self, known: &Self, pool: &PoolName) -> bool {
         let (Some(before), Some(after)) = (known.pools.get(pool), self.pools.get(pool)) else {
             return false;
         };
         let is_grown = before.groups.len() < after.groups.len();
         is_grown
-            && after.groups.starts_with(&before.groups)
+            && before.groups.iter().all(|group| after.groups.contains(group))
             && before.guid == after.guid
             && (&self.me, &self.members) == (&known.me, &known.members)
     }

@@ -170,6 +170,11 @@ mod tests {
         pool.groups.push(group);
         assert!(file.adds_groups_to(&known, &tank()));
         assert!(!known.adds_groups_to(&file, &tank()), "one is gone");
+        // As `apply` writes a group of data of a pool with a log.
+        let mut first = file.clone();
+        let pool = first.pools.get_mut(&tank()).expect("a pool");
+        pool.groups.rotate_right(1);
+        assert!(first.adds_groups_to(&known, &tank()));
         let mut moved = file.clone();
         moved.pools.get_mut(&tank()).expect("a pool").groups[0].legs[0].path = "/z".into();
         assert!(!moved.adds_groups_to(&known, &tank()), "a disk is another");
