@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Barrier, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use certificates::{Identity, Purpose};
@@ -11,7 +11,9 @@ use leg_record::{
     Ballot, Denial, DiskId, LenderRequest, LenderResponse, MemberId, MemberState, Record, Request,
     Response, Session, Tag,
 };
-use members::limits::{CLAIMS_MAX, HANDSHAKE_WAIT, HANDSHAKES_MAX, MESSAGE_BYTES_MAX, SILENCE_MAX};
+use members::limits::{
+    CLAIMS_MAX, CLAIMS_OF_ALL_MAX, HANDSHAKE_WAIT, HANDSHAKES_MAX, MESSAGE_BYTES_MAX, SILENCE_MAX,
+};
 use members::{
     AllowedMember, Envelope, Lent, LinkState, Links, Member, Message, Peer, Received, Server,
     Silence, wire,
@@ -22,6 +24,8 @@ use tempfile::TempDir;
 const POOL: u64 = 77;
 const WITNESS: MemberId = MemberId(3);
 const HEADS: [MemberId; 2] = [MemberId(1), MemberId(2)];
+/// Threads that may block on a disk: more than one for each claim in progress.
+const BLOCKING_THREADS: usize = 2 * CLAIMS_OF_ALL_MAX;
 /// Time-out for expected messages.
 const WAIT: Duration = Duration::from_secs(20);
 
@@ -37,7 +41,7 @@ struct World {
     address: SocketAddr,
     server: Arc<Server>,
     _folder: TempDir,
-    _runtime: tokio::runtime::Runtime,
+    runtime: tokio::runtime::Runtime,
 }
 
 impl World {
@@ -46,6 +50,14 @@ impl World {
     }
 
     fn lending(
+        lend: impl Fn(MemberId, &Envelope) -> Option<Message> + Send + Sync + 'static,
+    ) -> Self {
+        Self::with_writers(BLOCKING_THREADS, lend)
+    }
+
+    /// With that many threads that may block on a disk.
+    fn with_writers(
+        writers: usize,
         lend: impl Fn(MemberId, &Envelope) -> Option<Message> + Send + Sync + 'static,
     ) -> Self {
         let folder = tempfile::tempdir().expect("folder");
@@ -63,6 +75,7 @@ impl World {
         let server = server.expect("a server");
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
+            .max_blocking_threads(writers)
             .enable_all()
             .build()
             .expect("a runtime");
@@ -76,7 +89,7 @@ impl World {
             address,
             server,
             _folder: folder,
-            _runtime: runtime,
+            runtime,
         }
     }
 
@@ -662,4 +675,41 @@ fn witness_reports_last_contact_of_each_head() {
         );
     }
     assert!(!liveness(&one).is_silent(HEADS[0], silence));
+}
+
+/// As many records are written as the witness has threads for, and its disk hangs.
+#[test]
+fn heartbeats_are_noted_while_the_store_is_blocked() {
+    const WRITERS: usize = 8;
+    let world = World::with_writers(WRITERS, |_, _| None);
+    let blocked = Arc::new(Barrier::new(WRITERS + 1));
+    for _ in 0..WRITERS {
+        let blocked = Arc::clone(&blocked);
+        world.runtime.spawn_blocking(move || blocked.wait());
+    }
+    let (one, other) = (world.head(0), world.head(1));
+    let writes = one.links.send(
+        WITNESS,
+        POOL,
+        Message::Request(Request::Read(Tag { boot: 4, number: 1 })),
+    );
+    assert!(writes, "queued behind the writes");
+    let begun = Instant::now();
+    let steady = Duration::from_millis(1_000);
+    loop {
+        assert!(begun.elapsed() < WAIT, "heartbeats are not noted");
+        other.links.send(WITNESS, 0, Message::Alive);
+        other.links.send(WITNESS, 0, Message::RequestLiveness);
+        let received = other.received.recv_timeout(Duration::from_millis(50));
+        if let Ok(Message::Liveness(liveness)) = received.map(|one| one.envelope.message) {
+            let silent_ms = liveness.silent_ms.get(&HEADS[1]);
+            assert!(silent_ms.is_some_and(|ms| *ms < 1_000), "{liveness:?}");
+            if begun.elapsed() >= steady {
+                break;
+            }
+        }
+    }
+    assert!(one.received.try_recv().is_err(), "the read is not blocked");
+    blocked.wait();
+    one.received.recv_timeout(WAIT).expect("the response");
 }
