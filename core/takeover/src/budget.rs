@@ -89,6 +89,10 @@ budget! {
     /// A head that was silent at the witness for this long is powered off without further conditions. The other head
     /// requests that after the token has expired, so a lost head has been silent for long enough.
     SILENT_BEFORE_FENCE = 300, "silence of a lost head at the witness before the other head powers it off";
+    /// The witness consents to a fence only if it received heartbeats of the requesting head for this long, without a
+    /// gap of [`SILENT_BEFORE_FENCE`]. After an outage of both heads, a healthy head reconnects in a shorter time, so the
+    /// outage is not mistaken for the loss of a head.
+    STEADY_BEFORE_FENCE = 3_000, "heartbeats without a gap of the head that powers the other one off";
     /// A head that is lost and alive at the witness is powered off after this time, if its records still allow the other
     /// head to open its pools: it had the time to exclude the legs of that head. Twice as long for the head with the
     /// greater number, so that two heads do not power each other off.
@@ -134,6 +138,8 @@ const _: () = {
         WITNESS_HEARTBEAT.saturating_add(WITNESS_HEARTBEAT),
         SILENT_BEFORE_FENCE,
     );
+    // A head that became silent, and then requests a fence itself, requests it after the other head's power-off.
+    assert_shorter(SILENT_BEFORE_FENCE, STEADY_BEFORE_FENCE);
     // An owner excludes the legs of a lost head before that head may power it off.
     assert_shorter(PROMISED_HIDDEN, FENCE_YIELD);
     // The head with the greater number has its turn before its request is refused.

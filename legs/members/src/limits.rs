@@ -5,7 +5,7 @@ use std::time::Duration;
 use leg_record::RECORD_BYTES_MAX;
 pub use takeover::budget::{
     ACKNOWLEDGE_WAIT, ALIVE_INTERVAL, FENCE_REFUSAL, FENCE_YIELD, SILENCE_MAX, SILENT_AT_WITNESS,
-    SILENT_BEFORE_FENCE, WITNESS_HEARTBEAT,
+    SILENT_BEFORE_FENCE, STEADY_BEFORE_FENCE, WITNESS_HEARTBEAT,
 };
 
 /// Longest message, in bytes: an encoded memory and its header.
@@ -36,6 +36,13 @@ pub const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(200);
 pub const LAST_MESSAGE_WAIT: Duration = Duration::from_millis(20);
 /// Pause before a reconnect.
 pub const RECONNECT_PAUSE: Duration = Duration::from_millis(200);
+/// Longest time from the end of an outage until a member is connected again, without the handshake: a connection breaks
+/// late, or an attempt began before the end.
+pub const RECONNECT_MAX: Duration = ACKNOWLEDGE_WAIT
+    .saturating_add(CONNECT_WAIT)
+    .saturating_add(RECONNECT_PAUSE);
+// An outage of both heads is not mistaken for the loss of the head that reconnects later. The rest is for the handshake.
+const _: () = assert!(RECONNECT_MAX.as_millis() + 500 <= STEADY_BEFORE_FENCE.as_millis());
 /// Messages queued for one connection. Further ones are dropped.
 pub const QUEUE_MAX: usize = 256;
 /// Claims of disks that one connection may have in progress. Each may block on a disk; further ones are queued.

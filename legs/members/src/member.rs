@@ -268,6 +268,7 @@ impl Member {
             | Message::RequestConfiguration
             | Message::Configuration(_)
             | Message::RequestLiveness
+            | Message::RequestSteadiness
             | Message::Liveness(_)
             | Message::Lent(_) => None,
         };

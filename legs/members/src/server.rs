@@ -19,7 +19,7 @@ use crate::limits::{
     HANDSHAKE_WAIT, HANDSHAKES_MAX, HANDSHAKES_OF_ONE_ADDRESS_MAX, MESSAGES_BURST_MAX,
     MESSAGES_PER_SECOND_MAX, RESPONSES_MAX,
 };
-use crate::liveness::Watch;
+use crate::liveness::{Sender, Watch};
 use crate::member::Member;
 use crate::stream::{End, Pace, exchange_hello, prepare, receive, send};
 use crate::wire::{Envelope, Message};
@@ -285,11 +285,19 @@ impl Server {
             waiting: Arc::new(Semaphore::new(CLAIMS_WAITING_MAX)),
             under_way: Arc::new(Semaphore::new(CLAIMS_MAX)),
         };
+        let mut sender = Sender::Process;
         loop {
             let envelope = receive(stream).await?;
             pace.wait().await;
             tracing::trace!(member = from.0, ?envelope, "a message");
-            self.watch().note(from);
+            let requests_liveness = matches!(
+                envelope.message,
+                Message::RequestLiveness | Message::RequestSteadiness
+            );
+            if requests_liveness {
+                sender = Sender::Command;
+            }
+            self.watch().note(from, sender);
             (self.received)(from, &envelope);
             match envelope.message {
                 Message::LenderRequest(..) | Message::Inspect(_) => {
@@ -310,8 +318,10 @@ impl Server {
                     responses.send(response).await.map_err(|_| End::Closed)?;
                     continue;
                 }
-                Message::RequestLiveness => {
-                    let message = Message::Liveness(self.watch().liveness());
+                Message::RequestLiveness | Message::RequestSteadiness => {
+                    let requester =
+                        (envelope.message == Message::RequestSteadiness).then_some(from);
+                    let message = Message::Liveness(self.watch().liveness(requester));
                     let response = self.response_to(&envelope, message);
                     responses.send(response).await.map_err(|_| End::Closed)?;
                     continue;

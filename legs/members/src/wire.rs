@@ -41,6 +41,7 @@ mod kind {
     pub(super) const INSPECT_DISK: u8 = 12;
     pub(super) const REQUEST_CONFIGURATION: u8 = 13;
     pub(super) const REQUEST_LIVENESS: u8 = 14;
+    pub(super) const REQUEST_STEADINESS: u8 = 15;
     pub(super) const STORED: u8 = 65;
     pub(super) const PROMISED: u8 = 66;
     pub(super) const SERVES: u8 = 67;
@@ -55,6 +56,7 @@ mod kind {
     pub(super) const INSPECTED: u8 = 83;
     pub(super) const CONFIGURATION: u8 = 84;
     pub(super) const LIVENESS: u8 = 85;
+    pub(super) const STEADINESS: u8 = 86;
 }
 
 /// A message.
@@ -86,6 +88,8 @@ pub enum Message {
     Configuration(Option<[u8; DIGEST_BYTES]>),
     /// A request: when was each member heard last?
     RequestLiveness,
+    /// The same with the steadiness of the sender: it may fence another head.
+    RequestSteadiness,
     /// Its response.
     Liveness(Liveness),
 }
@@ -283,18 +287,25 @@ fn put_message(out: &mut Writer, message: &Message) -> u8 {
             kind::CONFIGURATION
         }
         Message::RequestLiveness => kind::REQUEST_LIVENESS,
+        Message::RequestSteadiness => kind::REQUEST_STEADINESS,
         Message::Liveness(liveness) => put_liveness(out, liveness),
     }
 }
 
 fn put_liveness(out: &mut Writer, liveness: &Liveness) -> u8 {
     out.number(liveness.observed_ms);
+    if let Some(steady_ms) = liveness.steady_ms {
+        out.number(steady_ms);
+    }
     out.count(liveness.silent_ms.len());
     for (member, silent_ms) in &liveness.silent_ms {
         out.number(member.0);
         out.number(*silent_ms);
     }
-    kind::LIVENESS
+    match liveness.steady_ms {
+        Some(_) => kind::STEADINESS,
+        None => kind::LIVENESS,
+    }
 }
 
 fn put_lender_request(out: &mut Writer, disk: DiskId, request: LenderRequest) -> u8 {
@@ -584,8 +595,13 @@ fn read_silence(reader: &mut Reader<'_>) -> Result<Silence, WireError> {
         .ok_or(WireError::Malformed)
 }
 
-fn read_liveness(reader: &mut Reader<'_>) -> Result<Liveness, WireError> {
-    let (observed_ms, count) = (reader.number()?, reader.short()?);
+fn read_liveness(reader: &mut Reader<'_>, is_with_steadiness: bool) -> Result<Liveness, WireError> {
+    let observed_ms = reader.number()?;
+    let steady_ms = match is_with_steadiness {
+        true => Some(reader.number()?),
+        false => None,
+    };
+    let count = reader.short()?;
     if count as usize > MEMBERS_MAX {
         return Err(WireError::Malformed);
     }
@@ -603,6 +619,7 @@ fn read_liveness(reader: &mut Reader<'_>) -> Result<Liveness, WireError> {
     }
     Ok(Liveness {
         observed_ms,
+        steady_ms,
         silent_ms,
     })
 }
@@ -656,7 +673,10 @@ fn read_message(reader: &mut Reader<'_>, kind: u8) -> Result<Message, WireError>
             }
         }
         kind::REQUEST_LIVENESS => Message::RequestLiveness,
-        kind::LIVENESS => Message::Liveness(read_liveness(reader)?),
+        kind::REQUEST_STEADINESS => Message::RequestSteadiness,
+        kind::LIVENESS | kind::STEADINESS => {
+            Message::Liveness(read_liveness(reader, kind == kind::STEADINESS)?)
+        }
         _ => return Err(WireError::Malformed),
     })
 }

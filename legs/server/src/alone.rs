@@ -68,8 +68,8 @@ fn request(file: &LegsFile, identity: &Identity, witness: MemberId) -> Result<Re
     let members = [file.me(), witness];
     let requester = Requester::start(file, identity, &members)?;
     let until = Instant::now() + WAIT;
-    let mut responses = Responses::default();
-    requester.records(file, &members, 1, until, &mut responses);
+    let mut responses = Responses::to(1);
+    requester.records(file, &members, until, &mut responses);
     // Last, so that it is fresh; and a witness of an earlier release disconnects.
     requester.liveness(witness, until, &mut responses);
     Ok(responses)
@@ -198,9 +198,10 @@ mod tests {
             records: [((ME, POOL), own), ((WITNESS, POOL), other)].into(),
             liveness: Some(Liveness {
                 observed_ms: 60_000,
+                steady_ms: None,
                 silent_ms: received.into_iter().chain([(ME, 100)]).collect(),
             }),
-            lost: None,
+            ..Responses::default()
         }
     }
 

@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use leg_door::PowerOff;
 use leg_record::{MemberId, Record};
 use legs_config::LegsFile;
-use members::limits::{FENCE_REFUSAL, FENCE_YIELD, SILENT_BEFORE_FENCE};
+use members::limits::{
+    FENCE_REFUSAL, FENCE_YIELD, SILENT_AT_WITNESS, SILENT_BEFORE_FENCE, STEADY_BEFORE_FENCE,
+};
 
 use crate::alone::is_openable;
 use crate::identity;
@@ -41,17 +43,34 @@ pub(crate) fn decide(folder: &Path, request: &PowerOff<'_>) -> Result<String, St
         .get(request.head)
         .map(|member| MemberId(member.number))
         .ok_or_else(|| format!("{} is no member in legs.toml", request.head))?;
-    let witness = file
-        .membership()
-        .witness()
-        .ok_or("legs.toml names no witness")?;
     let identity = identity::of(&file).map_err(failed)?;
-    let requester = Requester::start(&file, &identity, &[witness]).map_err(failed)?;
+    let requester = match file.membership().witness() {
+        Some(witness) => {
+            let requester = Requester::start(&file, &identity, &[witness]).map_err(failed)?;
+            Some((requester, witness))
+        }
+        None => None,
+    };
     let begun = Instant::now();
     for number in 1.. {
-        let responses = send_request(&file, folder, (&requester, witness), victim, number);
+        let verdict = match &requester {
+            Some((requester, witness)) => {
+                let responses = send_request(&file, folder, (requester, *witness), number);
+                judge(
+                    &file,
+                    (victim, *witness),
+                    request.has_shared_pools,
+                    &responses,
+                )
+            }
+            // The fence counts as the vote of the other head, so this head can open the pools.
+            None => Verdict::PermittedAfter(
+                turn(&file, victim),
+                "legs.toml names no witness".to_owned(),
+            ),
+        };
         let age = begun.elapsed();
-        match judge(&file, victim, request.has_shared_pools, &responses) {
+        match verdict {
             Verdict::Permitted(why) => return Ok(why),
             Verdict::PermittedAfter(wait, why) if age >= wait => return Ok(why),
             Verdict::Refused(why) if age >= FENCE_REFUSAL => return Err(why),
@@ -65,30 +84,29 @@ pub(crate) fn decide(folder: &Path, request: &PowerOff<'_>) -> Result<String, St
     unreachable!("a verdict is final after a time")
 }
 
-/// Requests the liveness, and the records only if the victim is alive: a takeover is pending.
+/// The head with the smaller number is first, so that two heads do not power each other off.
+fn turn(file: &LegsFile, victim: MemberId) -> Duration {
+    match file.me() < victim {
+        true => FENCE_YIELD,
+        false => FENCE_YIELD * 2,
+    }
+}
+
+/// Requests the liveness and the records at once: a takeover is pending.
 fn send_request(
     file: &LegsFile,
     folder: &Path,
     (requester, witness): (&Requester, MemberId),
-    victim: MemberId,
     number: u32,
 ) -> Responses {
     let until = Instant::now() + RESPONSE_WAIT;
-    let mut responses = Responses::default();
-    requester.liveness(witness, until, &mut responses);
-    if is_alive(&responses, victim) {
-        requester.records(file, &[witness], number, until, &mut responses);
-        let me = file.me();
-        let own = file.pools.values().map(|pool| pool.guid);
-        let own = own.map(|guid| ((me, guid), leg_memory::last_record(folder, guid)));
-        responses.records.extend(own);
-    }
+    let mut responses = Responses::to(number);
+    requester.liveness_and_records(file, witness, until, &mut responses);
+    let me = file.me();
+    let own = file.pools.values().map(|pool| pool.guid);
+    let own = own.map(|guid| ((me, guid), leg_memory::last_record(folder, guid)));
+    responses.records.extend(own);
     responses
-}
-
-fn is_alive(responses: &Responses, head: MemberId) -> bool {
-    let liveness = responses.liveness.as_ref();
-    liveness.is_some_and(|liveness| !liveness.is_silent(head, SILENT_BEFORE_FENCE))
 }
 
 /// The newest record of a pool, at the witness and on this head.
@@ -100,19 +118,47 @@ fn newest(responses: &Responses, pool: u64) -> Option<&Record> {
         .max_by_key(|record| record.version())
 }
 
+/// The pools by their newest records.
+#[derive(Default)]
+struct Ownership {
+    /// Whether this head owns one.
+    is_owner: bool,
+    /// Number of pools of the head to be powered off that this head can open.
+    openable: usize,
+    /// One that this head cannot open: its legs are excluded.
+    excluded: Option<String>,
+}
+
+impl Ownership {
+    fn new(file: &LegsFile, victim: MemberId, responses: &Responses) -> Self {
+        let mut all = Self::default();
+        for (pool, entry) in &file.pools {
+            let Some(newest) = newest(responses, entry.guid) else {
+                continue;
+            };
+            all.is_owner |= newest.owner == Some(file.me());
+            if newest.owner != Some(victim) {
+                continue;
+            }
+            let config = file.config(pool);
+            match config.is_some_and(|config| is_openable(&config, newest)) {
+                true => all.openable += 1,
+                false => all.excluded = Some(pool.to_string()),
+            }
+        }
+        all
+    }
+}
+
 fn judge(
     file: &LegsFile,
-    victim: MemberId,
+    (victim, witness): (MemberId, MemberId),
     has_shared_pools: bool,
     responses: &Responses,
 ) -> Verdict {
     let (me, name) = (file.me(), file.name(victim));
-    // The head with the smaller number is first, so that two heads do not power each other off.
-    let turn = match me < victim {
-        true => FENCE_YIELD,
-        false => FENCE_YIELD * 2,
-    };
-    if responses.liveness.is_none() {
+    let turn = turn(file, victim);
+    let Some(liveness) = &responses.liveness else {
         let why = responses.lost.as_deref();
         let why = why.unwrap_or("no response; install the same release there");
         let lost = format!("the witness does not respond ({why})");
@@ -123,34 +169,46 @@ fn judge(
                 "{lost}: without it and {name} this head could not open a pool"
             )),
         };
+    };
+    if !liveness.is_steady() {
+        return Verdict::Refused(format!(
+            "the witness receives heartbeats of this head for less than {} s without a gap",
+            STEADY_BEFORE_FENCE.as_secs()
+        ));
     }
-    if !is_alive(responses, victim) {
-        return Verdict::Permitted(format!("the witness receives nothing from {name}"));
+    // Without the record of a pool its owner is not known.
+    let mut pools = file.pools.iter();
+    let missing = pools.find(|(_, pool)| !responses.records.contains_key(&(witness, pool.guid)));
+    if let Some((pool, _)) = missing {
+        return Verdict::Refused(format!("the witness does not respond for {pool}"));
     }
-    let mut owned = [0_usize; 2];
-    for (pool, entry) in &file.pools {
-        let Some(newest) = newest(responses, entry.guid) else {
-            continue;
+    let pools = Ownership::new(file, victim, responses);
+    let excluded = pools
+        .excluded
+        .map(|pool| format!("{name} has {pool}, and its record excludes the legs of this head"));
+    if liveness.is_silent(victim, SILENT_BEFORE_FENCE) {
+        let silent = format!("the witness receives nothing from {name}");
+        return match excluded {
+            // It may return. A power-off would then stop its pools for good.
+            Some(excluded)
+                if pools.openable == 0
+                    && !has_shared_pools
+                    && !liveness.is_silent(victim, SILENT_AT_WITNESS) =>
+            {
+                Verdict::Refused(format!(
+                    "{silent}, for less than {} s: {excluded}",
+                    SILENT_AT_WITNESS.as_secs()
+                ))
+            }
+            _ => Verdict::Permitted(silent),
         };
-        if newest.owner == Some(me) {
-            owned[0] += 1;
-        }
-        if newest.owner != Some(victim) {
-            continue;
-        }
-        owned[1] += 1;
-        let config = file.config(pool);
-        if !config.is_some_and(|config| is_openable(&config, newest)) {
-            return Verdict::Refused(format!(
-                "{name} is alive by the witness and has {pool}, and the record excludes the legs of this head"
-            ));
-        }
     }
-    match owned {
-        [own, 0] if own > 0 || me < victim => {
-            Verdict::Permitted(format!("{name} has no pool by the record"))
-        }
-        _ => Verdict::PermittedAfter(
+    if let Some(excluded) = excluded {
+        return Verdict::Refused(format!("{name} is alive by the witness: {excluded}"));
+    }
+    match pools.openable == 0 && (pools.is_owner || me < victim) {
+        true => Verdict::Permitted(format!("{name} has no pool by the record")),
+        false => Verdict::PermittedAfter(
             turn,
             format!("{name} is alive by the witness, and does not exclude the legs of this head"),
         ),
@@ -220,6 +278,7 @@ mod tests {
         Responses {
             liveness: Some(Liveness {
                 observed_ms: 60_000,
+                steady_ms: Some(60_000),
                 silent_ms: [(LEFT, 100), (RIGHT, 100)].into(),
             }),
             records: at_witness.into(),
@@ -239,11 +298,11 @@ mod tests {
     }
 
     fn left(known: &Responses) -> Verdict {
-        judge(&file("left"), RIGHT, false, known)
+        judge(&file("left"), (RIGHT, WITNESS), false, known)
     }
 
     fn right(known: &Responses) -> Verdict {
-        judge(&file("right"), LEFT, false, known)
+        judge(&file("right"), (LEFT, WITNESS), false, known)
     }
 
     fn after(verdict: &Verdict) -> Option<Duration> {
@@ -253,19 +312,83 @@ mod tests {
         }
     }
 
+    fn silent(mut known: Responses, head: MemberId, ms: Option<u64>) -> Responses {
+        let liveness = known.liveness.as_mut().expect("there");
+        match ms {
+            Some(ms) => liveness.silent_ms.insert(head, ms),
+            None => liveness.silent_ms.remove(&head),
+        };
+        known
+    }
+
     #[test]
     fn a_head_that_is_silent_at_the_witness_is_powered_off_at_once() {
-        let mut known = pools((Some(LEFT), Some(RIGHT)), (Some(LEFT), None));
-        let liveness = known.liveness.as_mut().expect("there");
-        liveness.silent_ms.insert(LEFT, 300);
-        assert!(matches!(right(&known), Verdict::Permitted(_)));
-        let liveness = known.liveness.as_mut().expect("there");
-        liveness.silent_ms.remove(&LEFT);
-        assert!(matches!(right(&known), Verdict::Permitted(_)));
+        let one_excludes = || pools((Some(LEFT), Some(RIGHT)), (Some(LEFT), None));
+        let no_owner = || pools((None, Some(RIGHT)), (Some(RIGHT), None));
+        for records in [one_excludes, no_owner] {
+            for ms in [Some(300), None] {
+                let verdict = right(&silent(records(), LEFT, ms));
+                assert!(matches!(verdict, Verdict::Permitted(_)), "{verdict:?}");
+            }
+        }
         // The witness has just started, or was frozen: heartbeats may be unread.
+        let mut known = silent(one_excludes(), LEFT, Some(300));
         let liveness = known.liveness.as_mut().expect("there");
         liveness.observed_ms = 299;
         assert!(matches!(right(&known), Verdict::Refused(_)));
+    }
+
+    /// A serving head is disconnected for a short time. After a power-off its pools would be down until a person powers it
+    /// on.
+    #[test]
+    fn a_silent_head_with_the_only_current_legs_is_not_powered_off_before_it_may_have_returned() {
+        let excludes = || pools((Some(LEFT), Some(RIGHT)), (None, None));
+        for (ms, is_permitted) in [(1_100, false), (14_999, false), (15_000, true)] {
+            let known = silent(excludes(), LEFT, Some(ms));
+            let verdict = right(&known);
+            let expected = matches!(verdict, Verdict::Permitted(_));
+            assert_eq!(expected, is_permitted, "{ms}: {verdict:?}");
+            // Pools on shared disks are not in the record.
+            let shared = judge(&file("right"), (LEFT, WITNESS), true, &known);
+            assert!(matches!(shared, Verdict::Permitted(_)), "{ms}: {shared:?}");
+        }
+    }
+
+    /// After an outage of both heads the other one may reconnect later.
+    #[test]
+    fn a_head_that_returned_to_the_witness_just_now_powers_no_head_off() {
+        for silent_ms in [100, 1_400] {
+            let mut known = silent(
+                pools((Some(LEFT), None), (None, None)),
+                RIGHT,
+                Some(silent_ms),
+            );
+            known.liveness.as_mut().expect("there").steady_ms = Some(2_999);
+            let verdict = left(&known);
+            assert!(matches!(verdict, Verdict::Refused(_)), "{verdict:?}");
+            known.liveness.as_mut().expect("there").steady_ms = Some(3_000);
+            assert!(matches!(left(&known), Verdict::Permitted(_)));
+        }
+    }
+
+    #[test]
+    fn a_pool_without_a_response_of_the_witness_prevents_a_power_off() {
+        for silent_ms in [100, 300] {
+            let mut known = silent(
+                pools((Some(LEFT), None), (Some(LEFT), None)),
+                RIGHT,
+                Some(silent_ms),
+            );
+            assert!(matches!(left(&known), Verdict::Permitted(_)));
+            let vault = known.records.remove(&(WITNESS, 200)).expect("there");
+            known.records.insert((LEFT, 200), vault);
+            let verdict = left(&known);
+            let why = matches!(&verdict, Verdict::Refused(why) if why.contains("does not respond for vault"));
+            assert!(why, "{verdict:?}");
+            // It responds that it stores no record: the one of this head counts.
+            known.records.insert((WITNESS, 200), None);
+            assert!(matches!(left(&known), Verdict::Permitted(_)));
+        }
     }
 
     /// The case that the vote of a witness decided: both heads reach the witness, and one of them serves.
@@ -340,8 +463,15 @@ mod tests {
             panic!("refused")
         };
         assert!(why.contains("does not respond (refused)"), "{why}");
-        let shared = |me, victim| after(&judge(&file(me), victim, true, &known));
+        let shared = |me, victim| after(&judge(&file(me), (victim, WITNESS), true, &known));
         assert_eq!(shared("left", RIGHT), Some(FENCE_YIELD));
         assert_eq!(shared("right", LEFT), Some(FENCE_YIELD * 2));
+    }
+
+    /// Its configuration is older than the cluster's, or names two heads alone.
+    #[test]
+    fn without_a_witness_in_the_configuration_each_head_has_its_turn() {
+        assert_eq!(turn(&file("left"), RIGHT), FENCE_YIELD);
+        assert_eq!(turn(&file("right"), LEFT), FENCE_YIELD * 2);
     }
 }

@@ -14,7 +14,10 @@ use crate::random;
 /// The responses of the members.
 #[derive(Debug, Default)]
 pub(crate) struct Responses {
-    /// By member and number of the pool; none if the member cannot vote for the pool.
+    /// Number of the requests. Later responses to earlier requests are ignored: they may be out of date.
+    pub(crate) number: u32,
+    /// By member and number of the pool; none if the member cannot vote for the pool. Without a response of a member for
+    /// a pool there is no entry.
     pub(crate) records: BTreeMap<(MemberId, u64), Option<Record>>,
     pub(crate) liveness: Option<Liveness>,
     /// Why the witness is not connected.
@@ -48,39 +51,68 @@ impl Requester {
         Ok(Self { exchange, boot })
     }
 
-    /// Requests the records of all pools of the file from these members. `number` differs from that of earlier requests.
+    /// Requests the records of all pools of the file from these members.
     pub(crate) fn records(
         &self,
         file: &LegsFile,
         members: &[MemberId],
-        number: u32,
         until: Instant,
         responses: &mut Responses,
     ) {
-        let boot = self.boot;
-        let requests = |responses: &Responses| {
-            let guids = file.pools.values().map(|pool| pool.guid);
-            let reads = guids.flat_map(|guid| members.iter().map(move |member| (*member, guid)));
-            reads
-                .filter(|read| !responses.records.contains_key(read))
-                .map(|(member, pool)| {
-                    let read = Request::Read(Tag { boot, number });
-                    (member, pool, Message::Request(read))
-                })
-                .collect()
-        };
+        let requests = |responses: &Responses| self.reads(file, members, responses);
         self.exchange
             .run(until, responses, requests, Responses::take);
     }
 
+    /// The requests for records without a response.
+    fn reads(
+        &self,
+        file: &LegsFile,
+        members: &[MemberId],
+        responses: &Responses,
+    ) -> Vec<(MemberId, u64, Message)> {
+        let tag = Tag {
+            boot: self.boot,
+            number: responses.number,
+        };
+        let guids = file.pools.values().map(|pool| pool.guid);
+        let reads = guids.flat_map(|guid| members.iter().map(move |member| (*member, guid)));
+        reads
+            .filter(|read| !responses.records.contains_key(read))
+            .map(|(member, pool)| (member, pool, Message::Request(Request::Read(tag))))
+            .collect()
+    }
+
     /// Requests from the witness which heads are alive.
     pub(crate) fn liveness(&self, witness: MemberId, until: Instant, responses: &mut Responses) {
-        let requests = |responses: &Responses| match responses.liveness {
-            Some(_) => Vec::new(),
-            None => vec![(witness, 0, Message::RequestLiveness)],
+        let requests =
+            |responses: &Responses| responses.missing_liveness(witness, Message::RequestLiveness);
+        self.exchange
+            .run(until, responses, requests, Responses::take);
+        self.note_state(witness, responses);
+    }
+
+    /// Requests both at once, in one round trip.
+    pub(crate) fn liveness_and_records(
+        &self,
+        file: &LegsFile,
+        witness: MemberId,
+        until: Instant,
+        responses: &mut Responses,
+    ) {
+        let requests = |responses: &Responses| {
+            // The first message: the witness detects by it that this connection does not belong to a leg-server, and a
+            // blocked disk there does not delay its response.
+            let mut requests = responses.missing_liveness(witness, Message::RequestSteadiness);
+            requests.extend(self.reads(file, &[witness], responses));
+            requests
         };
         self.exchange
             .run(until, responses, requests, Responses::take);
+        self.note_state(witness, responses);
+    }
+
+    fn note_state(&self, witness: MemberId, responses: &mut Responses) {
         responses.lost = match self.exchange.states().remove(&witness) {
             Some(LinkState::Connected(_)) => None,
             Some(LinkState::Lost(why) | LinkState::Stranger(why)) => Some(why),
@@ -90,16 +122,38 @@ impl Requester {
 }
 
 impl Responses {
+    /// No responses yet to requests of this number, which differs from that of earlier requests.
+    pub(crate) fn to(number: u32) -> Self {
+        Self {
+            number,
+            ..Self::default()
+        }
+    }
+
+    fn missing_liveness(
+        &self,
+        witness: MemberId,
+        request: Message,
+    ) -> Vec<(MemberId, u64, Message)> {
+        match self.liveness {
+            Some(_) => Vec::new(),
+            // The response repeats the number of the pool, which has no other meaning here.
+            None => vec![(witness, self.number.into(), request)],
+        }
+    }
+
     fn take(&mut self, received: Received) {
         let key = (received.from, received.envelope.pool);
         match received.envelope.message {
-            Message::Response(Response::Known(_, state)) => {
+            Message::Response(Response::Known(tag, state)) if tag.number == self.number => {
                 self.records.insert(key, state.accepted);
             }
-            Message::Response(_) | Message::Silent(_) => {
+            Message::Response(Response::StateLost(..)) | Message::Silent(_) => {
                 self.records.insert(key, None);
             }
-            Message::Liveness(liveness) => self.liveness = Some(liveness),
+            Message::Liveness(liveness) if key.1 == u64::from(self.number) => {
+                self.liveness = Some(liveness);
+            }
             _ => {}
         }
     }

@@ -144,6 +144,13 @@ fn liveness() -> Vec<Message> {
         Message::Liveness(Liveness::default()),
         Message::Liveness(Liveness {
             observed_ms: 90_000,
+            steady_ms: None,
+            silent_ms: silent_ms.into(),
+        }),
+        Message::RequestSteadiness,
+        Message::Liveness(Liveness {
+            observed_ms: 90_000,
+            steady_ms: Some(20_000),
             silent_ms: silent_ms.into(),
         }),
     ]
