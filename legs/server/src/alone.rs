@@ -1,5 +1,5 @@
 //! `bulkhead leg-server may-start-alone`: whether a head that boots without the other one may start its pools. It may if the witness has
-//! not heard the other head for a while, and if the legs of this head are current by the record of a pool.
+//! not heard the other head for a while, and if the legs of this head are current by the record of each pool. After a while one pool is enough.
 //!
 //! No data depends on it: a takeover needs a fence, and the record decides which legs are opened. It keeps a head that booted with its cables cut
 //! from fencing the head that serves.
@@ -15,6 +15,7 @@ use leg_record::{Config, DiskId, MemberId, Record};
 use legs_config::{Kind, LegsFile};
 use members::limits::SILENT_AT_WITNESS;
 use rendering::Printer;
+use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
 use crate::identity;
@@ -22,6 +23,11 @@ use crate::responses::{Requester, Responses};
 
 /// A member without a response by then is taken for one that is unreachable.
 const WAIT: Duration = Duration::from_secs(4);
+
+/// Time in which another head that got its power at the same time boots: the firmware of a server with much memory tests
+/// it for minutes. This head powers the other one off when it starts, and that one may have the only current legs of a
+/// pool.
+const BOOT_MAX: Duration = Duration::from_secs(600);
 
 /// The pools that this head may start.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -54,7 +60,7 @@ pub(crate) fn run(config: &Path, out: Printer) -> Result<(), Failure> {
     };
     let identity = identity::of(&file)?;
     let responses = request(&file, &identity, witness)?;
-    let pools = judge(&file, witness, &responses).map_err(|why| {
+    let pools = judge(&file, witness, &responses, uptime()).map_err(|why| {
         Failure::new(FailureKind::Failed, format!("this head waits for the other one: {why}")).advise(
             "start the other head, or repair the networks. If the other head is off for certain (cords out), have this one start its pools: \
              `corosync-cmapctl -s quorum.cancel_wait_for_all u8 1`",
@@ -62,6 +68,12 @@ pub(crate) fn run(config: &Path, out: Printer) -> Result<(), Failure> {
     })?;
     let may = StartablePools { pools };
     out.either(&may, || may.to_string())
+}
+
+/// Time since this host booted.
+fn uptime() -> Duration {
+    let now = clock_gettime(ClockId::Boottime);
+    Duration::from_secs(now.tv_sec.unsigned_abs())
 }
 
 fn request(file: &LegsFile, identity: &Identity, witness: MemberId) -> Result<Responses, Failure> {
@@ -76,7 +88,12 @@ fn request(file: &LegsFile, identity: &Identity, witness: MemberId) -> Result<Re
 }
 
 /// The pools whose record allows this head to open them alone, or why there is none.
-fn judge(file: &LegsFile, witness: MemberId, responses: &Responses) -> Result<Vec<String>, String> {
+fn judge(
+    file: &LegsFile,
+    witness: MemberId,
+    responses: &Responses,
+    uptime: Duration,
+) -> Result<Vec<String>, String> {
     let me = file.me();
     let Some(liveness) = &responses.liveness else {
         return Err(match &responses.lost {
@@ -102,6 +119,8 @@ fn judge(file: &LegsFile, witness: MemberId, responses: &Responses) -> Result<Ve
         );
     }
     let mut why = "no pool has a record yet".to_owned();
+    // Why a pool may be one of which only the other head has the current legs.
+    let mut waiting = None;
     let mut pools = Vec::new();
     for (name, pool) in &file.pools {
         let record = |member| {
@@ -117,6 +136,15 @@ fn judge(file: &LegsFile, witness: MemberId, responses: &Responses) -> Result<Ve
                 None => "the leg-server of this head",
             };
             why = format!("{silent} has no record of {name}");
+            // No member stores a record of a pool that is not created yet.
+            let members = [me, witness];
+            let may_exist = members.iter().any(|member| {
+                let response = responses.records.get(&(*member, pool.guid));
+                response.is_none_or(Option::is_some)
+            });
+            if may_exist {
+                waiting = Some(why.clone());
+            }
             continue;
         };
         let newest = std::cmp::max_by_key(own, other, Record::version);
@@ -132,12 +160,14 @@ fn judge(file: &LegsFile, witness: MemberId, responses: &Responses) -> Result<Ve
                     "legs of this head are not current: {name} needs {}",
                     current.join(", ")
                 );
+                waiting = Some(why.clone());
             }
         }
     }
-    match pools.is_empty() {
-        true => Err(why),
-        false => Ok(pools),
+    match waiting {
+        Some(waiting) if pools.is_empty() || uptime < BOOT_MAX => Err(waiting),
+        _ if pools.is_empty() => Err(why),
+        _ => Ok(pools),
     }
 }
 
@@ -160,22 +190,27 @@ mod tests {
     const OTHER: MemberId = MemberId(2);
     const WITNESS: MemberId = MemberId(3);
     const POOL: u64 = 123;
+    const OTHER_POOL: u64 = 456;
+    const BOOTED: Duration = Duration::from_secs(60);
 
     fn file() -> LegsFile {
+        legs_config::parse(&text()).expect("well formed")
+    }
+
+    fn text() -> String {
         let member = |name: &str, number: u64, kind: &str, lends: &str| {
             format!(
                 "[members.{name}]\nnumber = {number}\nkind = \"{kind}\"\nmembers = [\"10.9.1.{number}:7071\"]\n{lends}fingerprint = \"{}\"\n",
                 format!("0{number}").repeat(32)
             )
         };
-        let text = format!(
+        format!(
             "me = \"a\"\ncertificate = \"/c\"\nkey = \"/k\"\n{}{}{}[pools.tank]\nguid = {POOL}\n[[pools.tank.groups]]\nneeded = 1\nlegs = [\
              {{ disk = 11, head = \"a\", path = \"/x\" }}, {{ disk = 22, head = \"b\", path = \"/y\" }}]\n",
             member("a", 1, "head", "lends = [\"10.9.1.1:7072\"]\n"),
             member("b", 2, "head", "lends = [\"10.9.1.2:7072\"]\n"),
             member("w", 3, "witness", ""),
-        );
-        legs_config::parse(&text).expect("well formed")
+        )
     }
 
     /// A record of that epoch in which these disks are current.
@@ -206,7 +241,7 @@ mod tests {
     }
 
     fn why(responses: &Responses) -> String {
-        judge(&file(), WITNESS, responses).expect_err("it waits")
+        judge(&file(), WITNESS, responses, BOOTED).expect_err("it waits")
     }
 
     #[test]
@@ -214,7 +249,7 @@ mod tests {
         let both = record(3, &[11, 22]);
         for other_s in [None, Some(15), Some(600)] {
             let responses = responses(Some(both.clone()), Some(both.clone()), other_s);
-            let judged = judge(&file(), WITNESS, &responses);
+            let judged = judge(&file(), WITNESS, &responses, BOOTED);
             assert_eq!(judged, Ok(vec!["tank".to_owned()]), "{other_s:?}");
         }
     }
@@ -256,5 +291,53 @@ mod tests {
         assert!(unknown.contains("the witness has no record of tank"));
         let unknown = why(&responses(None, Some(both), None));
         assert!(unknown.contains("the leg-server of this head has no record"));
+    }
+
+    /// The other head may still boot. It has the only current legs of a pool, or the record of a pool is not known.
+    #[test]
+    fn head_with_current_legs_of_one_pool_waits_for_boot_of_other_head() {
+        let vault = "[pools.vault]\nguid = 456\n[[pools.vault.groups]]\nneeded = 1\nlegs = [\
+             { disk = 33, head = \"a\", path = \"/v\" }, { disk = 44, head = \"b\", path = \"/w\" }]\n";
+        let file = legs_config::parse(&(text() + vault)).expect("well formed");
+        let both = Some(record(3, &[11, 22]));
+        let vault = |is_current: bool| {
+            let mut record = Record::new(
+                OTHER_POOL,
+                Ballot { epoch: 3, nonce: 1 },
+                [DiskId(33), DiskId(44)],
+            );
+            if !is_current {
+                let missing_data = MissingData {
+                    since: 30,
+                    newest: 30,
+                };
+                record.drop_disk(DiskId(33), missing_data);
+            }
+            Some(Some(record))
+        };
+        // What this head and the witness respond for the second pool, and whether the first one is started.
+        let cases = [
+            (vault(true), vault(true), true),
+            (Some(None), Some(None), true),
+            (vault(false), vault(false), false),
+            (Some(None), vault(true), false),
+            (vault(true), Some(None), false),
+            (Some(None), None, false),
+        ];
+        for (own, other, is_started) in cases {
+            let mut responses = responses(both.clone(), both.clone(), None);
+            let named = [(ME, own), (WITNESS, other)].into_iter();
+            let named = named.filter_map(|(member, one)| Some(((member, OTHER_POOL), one?)));
+            responses.records.extend(named);
+            let judged = judge(
+                &file,
+                WITNESS,
+                &responses,
+                BOOT_MAX - Duration::from_secs(1),
+            );
+            assert_eq!(judged.is_ok(), is_started, "{judged:?}");
+            let late = judge(&file, WITNESS, &responses, BOOT_MAX).expect("it has booted by now");
+            assert_eq!(late[0], "tank");
+        }
     }
 }
