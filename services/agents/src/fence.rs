@@ -147,6 +147,9 @@ impl Fence<'_> {
             is_member: &is_member,
         });
         match decision {
+            // The note of the refusal for which the head was lost counts. Renewed at each request, it would also hold for
+            // requests for a reason of their own, such as a failed stop.
+            Err(_) if since_refusal.is_some_and(|age| age < RETURNED) && is_member() => {}
             // Without the note each level decides again, which is slower only.
             Err(_) => drop(std::fs::write(&note, now().as_millis().to_string())),
             Ok(_) => drop(std::fs::remove_file(&note)),
@@ -221,6 +224,7 @@ mod tests {
         }
         fn may_power_off(&self, request: &PowerOff<'_>) -> Result<String, String> {
             let of = (request.head.to_owned(), request.has_shared_pools);
+            assert_eq!((request.is_member)(), self.is_member);
             self.requests.borrow_mut().push(of);
             self.decision.clone()
         }
@@ -274,6 +278,30 @@ mod tests {
         perform(&returned, folder.path(), OFF);
         assert_eq!(returned.requests.borrow().len(), 1);
         assert!(!note.exists());
+    }
+
+    /// It returned, and then a stop of a resource fails there. Each request is refused for a minute, but not longer.
+    #[test]
+    fn a_refusal_is_not_renewed_by_requests_after_the_head_returned() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let note = folder.path().join("fence-left.refused");
+        let returned = world(true, Err("left is a member of the cluster again"));
+        let since = |age_s: u64| {
+            let at = now().saturating_sub(Duration::from_secs(age_s));
+            let text = at.as_millis().to_string();
+            std::fs::write(&note, &text).expect("writable");
+            text
+        };
+        let read = || std::fs::read_to_string(&note).expect("a note");
+        let before = since(59);
+        assert!(!perform(&returned, folder.path(), OFF).is_success);
+        assert_eq!(read(), before);
+        since(60);
+        assert!(perform(&returned, folder.path(), OFF).is_success);
+        // It is lost again: another refusal.
+        let before = since(20);
+        assert!(!perform(&world(false, Err("alive")), folder.path(), OFF).is_success);
+        assert_ne!(read(), before);
     }
 
     #[test]
