@@ -24,13 +24,17 @@ pub enum AgentCommand {
     },
     /// fence_bulkhead: reads its action and parameters from standard input, as fence agents do
     #[command(after_help = FENCE_EXAMPLES)]
-    Fence,
+    Fence {
+        /// Refused with a usage message, as fence_bulkhead has no arguments
+        #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
 }
 
 const FENCE_EXAMPLES: &str = "Example:
   printf 'action=off\\nhead=left\\nnumber=1\\n' | bulkhead agent fence
 
-It powers nothing off. Pacemaker runs it through /usr/sbin/fence_bulkhead before each fence device of a head with legs.
+It powers nothing off, and has no arguments. Pacemaker runs it through /usr/sbin/fence_bulkhead before each fence device of a head with legs.
 It fails if the witness receives heartbeats of that head, and this head cannot open the pools of that one.";
 
 const EXAMPLES: &str = "Examples:
@@ -133,7 +137,7 @@ impl AgentCommand {
         match self {
             Self::Pool(args) => run(args, settings, legs),
             Self::Address { action } => run_address(action, settings),
-            Self::Fence => run_fence(settings, legs),
+            Self::Fence { arguments } => run_fence(arguments, settings, legs),
         }
     }
 }

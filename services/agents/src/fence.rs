@@ -5,7 +5,7 @@
 //! A head that the cluster sees is powered off for a reason of its own, such as a failed stop: that is permitted at once.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::{IsTerminal, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -88,8 +88,28 @@ impl Outcome {
     }
 }
 
+/// For a person who runs it.
+const USAGE: &str = "fence_bulkhead reads its action and parameters from standard input, one NAME=VALUE a line, and takes no arguments.
+It powers nothing off: it succeeds if this head should power the other one off.
+
+Example:
+  printf 'action=off\\nhead=left\\nnumber=1\\n' | fence_bulkhead
+
+`stonith_admin --fence HEAD` has the cluster power a head off.
+";
+
 /// Runs the agent with the parameters on standard input.
-pub(crate) fn run(fence: &Fence<'_>) -> ExitCode {
+pub(crate) fn run(fence: &Fence<'_>, arguments: &[String]) -> ExitCode {
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    // Tools that list agents request it by arguments.
+    if let ["-o", "metadata"] | ["--action=metadata"] = arguments[..] {
+        let _ = std::io::stdout().write_all(META_DATA.as_bytes());
+        return ExitCode::SUCCESS;
+    }
+    if !arguments.is_empty() || std::io::stdin().is_terminal() {
+        output::log().write_line(USAGE);
+        return ExitCode::FAILURE;
+    }
     let mut input = String::new();
     let read = std::io::stdin()
         .take(INPUT_BYTES_MAX)

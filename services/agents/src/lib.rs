@@ -129,14 +129,15 @@ fn run_address(action: &str, settings: &Settings) -> ExitCode {
 }
 
 /// Runs the fence agent.
-fn run_fence(settings: &Settings, legs: &dyn LegFiles) -> ExitCode {
+fn run_fence(arguments: &[String], settings: &Settings, legs: &dyn LegFiles) -> ExitCode {
     log_to_stderr();
-    fence::run(&fence::Fence {
+    let fence = fence::Fence {
         machine: &Local::default(),
         legs,
         config: Path::new(LEGS_PATH),
         run_dir: &settings.run_dir,
-    })
+    };
+    fence::run(&fence, arguments)
 }
 
 fn finish(exit: &Exit) -> ExitCode {

@@ -41,12 +41,12 @@ pub fn address_agent_script(program: &Path) -> String {
 /// Returns the script of the fence agent. A head without the binary cannot open a pool, so it powers no other head off.
 pub fn fence_agent_script(program: &Path) -> String {
     let small = match program.file_name() == Some(OsStr::new(SERVER_PROGRAM)) {
-        true => small(&program.with_file_name(AGENT_PROGRAM), "fence", ""),
+        true => small(&program.with_file_name(AGENT_PROGRAM), "fence", " \"$@\""),
         false => String::new(),
     };
     let program = shell_quoted(&program.to_string_lossy());
     format!(
-        "#!/bin/sh\n{}\n# {FENCE_AGENT}, the consent of the witness before a power-off.\n{small}exec {program} agent fence\n",
+        "#!/bin/sh\n{}\n# {FENCE_AGENT}, the consent of the witness before a power-off.\n{small}exec {program} agent fence \"$@\"\n",
         super::GENERATED,
     )
 }
