@@ -64,6 +64,7 @@ macro_rules! drills {
                         | Self::HeadsApart
                         | Self::ServingHeadApart
                         | Self::OtherHeadApart
+                        | Self::ShortOutage
                         | Self::WitnessThenPower
                         | Self::PowerInTurn
                         | Self::PowerLostDuringReturn
@@ -81,6 +82,7 @@ macro_rules! drills {
                         | Self::HeadsApart
                         | Self::ServingHeadApart
                         | Self::OtherHeadApart
+                        | Self::ShortOutage
                         | Self::WitnessThenPower
                 )
             }
@@ -93,7 +95,7 @@ macro_rules! drills {
                 let added_ms = match self {
                     // A fence request that exceeds a second is retried, so that the delay counts
                     // twice.
-                    Self::BmcSlow => 2 * SLOW_BMC_MS + 1_000,
+                    Self::BmcSlow | Self::ServingHeadApart => 2 * SLOW_BMC_MS + 1_000,
                     Self::BmcDead => OUTLETS_MS,
                     _ => 0,
                 };
@@ -189,6 +191,8 @@ drills! {
         CutOff Elsewhere Required;
     OtherHeadApart "other-head-apart": "legs: two heads do not see each other, and the one that does not serve does not reach the witness",
         Hidden Same Allowed;
+    ShortOutage "short-outage": "legs: all cables of both heads are cut for a short time",
+        Unbounded Anywhere Allowed;
     WitnessThenPower "witness-then-power": "legs: the witness is lost, then the power of the serving head; the witness returns",
         Unbounded Elsewhere Allowed;
     PowerInTurn "power-in-turn": "legs: heads lose their power one after the other, and get it back in another order",

@@ -11,12 +11,61 @@ use super::legs::{addresses_in, reach_witness, route, switch_on};
 use crate::environment::Environment;
 use crate::error::DrillError;
 use crate::fault::Fault;
-use drill_verdict::Timestamp;
+use drill_verdict::{SLOW_BMC_MS, Timestamp};
 
 /// How long the witness is lost before the head, and after it. Longer than a takeover.
 const WITHOUT_WITNESS: Duration = Duration::from_secs(6);
 /// Time in which heads that wait must not change their decision.
 const KEPT: Duration = Duration::from_secs(10);
+
+/// Bounds of the length of a short outage, in milliseconds: the heads lose each other, and the connections to the witness
+/// break or continue.
+const OUTAGE_MS: std::ops::Range<u64> = 1_300..5_000;
+/// Time after a short outage in which a head would power the other one off.
+const FENCED_WITHIN: Duration = Duration::from_secs(20);
+
+/// Sets the delay of each head's BMC, as of real ones. With a BMC that acts at once, two heads that are both permitted to
+/// power each other off do not both do it.
+pub(super) fn slow_bmcs(environment: &Environment, delay: Duration) -> Result<(), DrillError> {
+    for head in environment.lab.heads() {
+        environment.lab.set_bmc_delay(&head, delay)?;
+    }
+    Ok(())
+}
+
+/// All cables of both heads are cut for a short time, as by the restart of a common switch. Neither head sees the other
+/// one or the witness.
+pub(super) fn short_outage(
+    environment: &mut Environment,
+    rng: &mut fastrand::Rng,
+) -> Result<Fault, DrillError> {
+    let outage_ms = rng.u64(OUTAGE_MS);
+    let mut heads = environment.lab.heads();
+    slow_bmcs(environment, Duration::from_millis(SLOW_BMC_MS.into()))?;
+    let words = format!("all cables of all heads are cut for {outage_ms} ms");
+    let mut fault = Fault::begin(words);
+    rng.shuffle(&mut heads);
+    for head in &heads {
+        environment.lab.cut(head, &[])?;
+    }
+    environment
+        .client
+        .listen(Duration::from_millis(outage_ms))?;
+    rng.shuffle(&mut heads);
+    for head in &heads {
+        environment.lab.mend(head, &[])?;
+    }
+    fault.acted_at = Timestamp::now();
+    let are_off = |environment: &Environment| {
+        let state = environment.lab.state();
+        state.is_ok_and(|state| state.heads.values().filter(|one| !one.powered).count() > 1)
+    };
+    if environment.wait_until(FENCED_WITHIN, are_off)? {
+        let words = "the heads powered each other off";
+        fault.complaints.push(words.to_owned());
+    }
+    Ok(fault)
+}
 
 /// The head that loses the witness, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +108,7 @@ pub(super) fn split(
             Some(lender),
         ),
     };
+    slow_bmcs(environment, Duration::from_millis(SLOW_BMC_MS.into()))?;
     if let Some(isolated) = isolated {
         route(
             environment,
@@ -74,8 +124,9 @@ pub(super) fn split(
     Ok(fault)
 }
 
-/// Restores all routes of heads that still have power.
+/// Restores all routes of heads that still have power, and the BMCs.
 pub(super) fn mend(environment: &Environment) -> Result<(), DrillError> {
+    slow_bmcs(environment, Duration::ZERO)?;
     let heads = environment.lab.heads();
     let witness = witness_addresses(environment);
     for head in &heads {

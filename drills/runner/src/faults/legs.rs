@@ -187,6 +187,7 @@ pub fn strike(
         Drill::HeadsApart => apart::split(environment, head, &lender, Without::None),
         Drill::ServingHeadApart => apart::split(environment, head, &lender, Without::Serving),
         Drill::OtherHeadApart => apart::split(environment, head, &lender, Without::Other),
+        Drill::ShortOutage => apart::short_outage(environment, rng),
         Drill::WitnessThenPower => apart::lose_witness_then_head(environment, head),
         Drill::PowerInTurn => lose_power_in_turn(environment, rng),
         Drill::PowerLostDuringReturn => lose_power_during_return(environment, head, &lender, rng),
@@ -226,6 +227,7 @@ pub fn undo(
             await_status_reports_loss(environment, fault)?;
             signal_witness(environment, "CONT")?;
         }
+        Drill::ShortOutage => apart::slow_bmcs(environment, Duration::ZERO)?,
         Drill::HeadsApart | Drill::ServingHeadApart | Drill::OtherHeadApart => {
             apart::mend(environment)?;
         }
