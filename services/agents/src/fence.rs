@@ -166,12 +166,12 @@ impl Fence<'_> {
             has_shared_pools: parameters.get("shared_pools") == Some(&"1"),
             is_member: &is_member,
         });
-        match decision {
+        match &decision {
             // The note of the refusal for which the head was lost counts. Renewed at each request, it would also hold for
             // requests for a reason of their own, such as a failed stop.
             Err(_) if since_refusal.is_some_and(|age| age < RETURNED) && is_member() => {}
             // Without the note each level decides again, which is slower only.
-            Err(_) => drop(std::fs::write(&note, now().as_millis().to_string())),
+            Err(why) => drop(std::fs::write(&note, format!("{}\n{why}\n", now().as_millis()))),
             Ok(_) => drop(std::fs::remove_file(&note)),
         }
         decision
@@ -199,7 +199,7 @@ fn now() -> Duration {
 /// Time since the refusal in the note; none if there is none.
 fn refused_before(note: &Path) -> Option<Duration> {
     let text = std::fs::read_to_string(note).ok()?;
-    let at = Duration::from_millis(text.trim().parse().ok()?);
+    let at = Duration::from_millis(text.lines().next()?.parse().ok()?);
     Some(now().saturating_sub(at))
 }
 

@@ -165,6 +165,9 @@ pub struct PowerOffView {
     pub since_ms: u64,
     /// Failed attempts.
     pub failed_count: u64,
+    /// Why the fence agent of this head, which asks the witness, refuses it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<String>,
 }
 
 /// A head has started to serve a pool.

@@ -1,5 +1,7 @@
 //! Whether Pacemaker may start a pool at any time, so that no other process may open it.
 
+use std::path::Path;
+
 use appliance::render::pool_id;
 use appliance::xml::Element;
 use units::PoolName;
@@ -12,6 +14,9 @@ const EXIT_NO_SUCH_THING: i32 = 105;
 
 /// Maximum length of the reason of a boot that waits, in characters.
 const REASON_CHARS_MAX: usize = 400;
+
+/// Where agents store their notes.
+const RUN_DIR: &str = "/run/bulkhead";
 
 /// Pacemaker's handling of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +51,19 @@ pub fn pool_management(machine: &dyn Host, pool: &PoolName) -> PoolManagement {
 pub fn boot_wait_reason() -> Option<String> {
     let text = std::fs::read_to_string(appliance::render::AWAIT_HEADS_REASON_PATH).ok()?;
     let reason: String = text.trim().chars().take(REASON_CHARS_MAX).collect();
+    (!reason.is_empty()).then_some(reason)
+}
+
+/// Returns why `fence_bulkhead` last refused on this head to power `head` off, as it notes.
+pub fn power_off_refusal(head: &str) -> Option<String> {
+    let note = Path::new(RUN_DIR).join(format!("fence-{head}.refused"));
+    refusal_in(&std::fs::read_to_string(note).ok()?)
+}
+
+/// The note has the time since the boot in its first line.
+fn refusal_in(note: &str) -> Option<String> {
+    let (_, reason) = note.split_once('\n')?;
+    let reason: String = reason.trim().chars().take(REASON_CHARS_MAX).collect();
     (!reason.is_empty()).then_some(reason)
 }
 
@@ -142,6 +160,15 @@ mod tests {
         ] {
             let found = pool_management(&Tool(code, said), &pool);
             assert_eq!(found, expected, "{code} {said}");
+        }
+    }
+
+    #[test]
+    fn the_reason_of_a_refused_power_off_follows_its_time() {
+        let reason = refusal_in("81234\nthe witness does not respond\n");
+        assert_eq!(reason.as_deref(), Some("the witness does not respond"));
+        for none in ["", "81234", "81234\n", "81234\n \n"] {
+            assert_eq!(refusal_in(none), None, "{none:?}");
         }
     }
 }

@@ -65,6 +65,7 @@ pub fn look(
         monitor: monitor.as_ref(),
         quorum: quorum.as_deref(),
         device: device.as_deref(),
+        refusal: Some(&cluster::pool_management::power_off_refusal),
     };
     let safeguards = safeguards.look(&appliance, own, printed, api::now_ms());
     let waits =

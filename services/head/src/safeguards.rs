@@ -28,6 +28,8 @@ pub struct Printed<'a> {
     pub quorum: Option<&'a str>,
     /// `corosync-qdevice-tool -s`.
     pub device: Option<&'a str>,
+    /// The last refusal of the fence agent that asks the witness, by the head that it would have powered off.
+    pub refusal: Option<&'a dyn Fn(&str) -> Option<String>>,
 }
 
 /// Stores since when a trouble exists.
@@ -117,7 +119,7 @@ impl Watch {
             // Without quorum no head is powered off, so no operation depends on it.
             power_offs: match has_quorum {
                 Some(false) => Vec::new(),
-                _ => power_offs(appliance, printed.monitor, &mut look),
+                _ => power_offs(appliance, printed, &mut look),
             },
         }
     }
@@ -305,10 +307,10 @@ fn reason(failure: &Element) -> Option<String> {
 /// Heads that are lost, and that no fence device has confirmed to be off.
 fn power_offs(
     appliance: &Appliance,
-    monitor: Option<&Element>,
+    printed: Printed<'_>,
     look: &mut Check<'_>,
 ) -> Vec<PowerOffView> {
-    let Some(monitor) = monitor else {
+    let Some(monitor) = printed.monitor else {
         return Vec::new();
     };
     let nodes = monitor.child("nodes").into_iter();
@@ -329,6 +331,7 @@ fn power_offs(
             head: head.to_owned(),
             since_ms: look.wrong(key, first_ms, None).since_ms,
             failed_count: failures.len() as u64,
+            refusal: printed.refusal.and_then(|of| of(head)),
         });
     }
     views
@@ -495,7 +498,9 @@ mod tests {
         let appliance = parsed(include_str!("../../../examples/pair.toml"));
         let watch = Watch::default();
         let monitor = recorded(include_str!("recorded/power-off-failed.xml"));
+        let refusal = |head: &str| Some(format!("{head} is refused"));
         let printed = Printed {
+            refusal: Some(&refusal),
             monitor: Some(&monitor),
             ..Printed::default()
         };
@@ -505,6 +510,7 @@ mod tests {
             // 17:35:00, when the first attempt had failed.
             since_ms: NOW_MS + 120_000,
             failed_count: 2,
+            refusal: Some("left is refused".to_owned()),
         };
         assert_eq!(seen.power_offs, [expected]);
         // The devices that would power the survivor off are useless to it.

@@ -58,8 +58,17 @@ fn power_off(overview: &Overview, wait: &PowerOffView) -> Alert {
         "{head} is lost, and its power-off is pending since {}{consequence}",
         since(wait.since_ms)
     );
-    let advice = match wait.failed_count {
-        0 => Advice::new(
+    let advice = match (wait.failed_count, &wait.refusal) {
+        // Not `--confirm`: this head could not open the pools, or the other one still has them open.
+        (_, Some(refusal)) => Advice::new(
+            Severity::Error,
+            format!(
+                "it is refused, and tried again within a minute: {refusal}. Repair what is named there; if it is the \
+                 witness, start bulkhead-witness on its host"
+            ),
+            "",
+        ),
+        (0, None) => Advice::new(
             Severity::Error,
             "wait until its fence devices have been tried",
             "",
@@ -67,7 +76,7 @@ fn power_off(overview: &Overview, wait: &PowerOffView) -> Alert {
         _ => Advice::new(
             Severity::Error,
             format!(
-                "it failed, or the witness refused it: if {head} still serves pools, repair the networks to it. Otherwise go to {head}, \
+                "it failed: if {head} still serves pools, repair the networks to it. Otherwise go to {head}, \
                  cut all its power, and only then confirm that it is off (if it still runs, two heads write to the same pool and destroy it)"
             ),
             "",
@@ -250,13 +259,14 @@ mod tests {
 
     #[test]
     fn unconfirmed_power_off_is_one_alert_with_details() {
-        let with = |failed_count| {
+        let with = |failed_count, refusal: Option<&str>| {
             let alerts = alerts_for(Safeguards {
                 has_quorum: Some(true),
                 power_offs: vec![PowerOffView {
                     head: "left".into(),
                     since_ms: 1_795_887_180_000,
                     failed_count,
+                    refusal: refusal.map(str::to_owned),
                 }],
                 fence_devices: vec![device("bmc", 1, "failed")],
                 ..Safeguards::default()
@@ -264,7 +274,7 @@ mod tests {
             assert_eq!(alerts.len(), 1, "{alerts:?}");
             alerts.into_iter().next().expect("an alert")
         };
-        let failed = with(1);
+        let failed = with(1, None);
         assert_eq!(
             failed.sentence,
             "left is lost, and its power-off is pending since 2026-11-28T17:33:00Z; until then no head \
@@ -279,8 +289,13 @@ mod tests {
             assert!(advice.contains(part), "{part}: {advice}");
         }
         // No confirmation is offered while the devices are being tried.
-        let tried = with(0).advice.expect("advice").to_string();
+        let tried = with(0, None).advice.expect("advice").to_string();
         assert!(!tried.contains("confirm"), "{tried}");
+        // Nor while the witness does not answer: this head could not open the pools then.
+        let refused = with(2, Some("the witness does not respond"));
+        let refused = refused.advice.expect("advice").to_string();
+        assert!(!refused.contains("confirm"), "{refused}");
+        assert!(refused.contains("does not respond") && refused.contains("start bulkhead-witness"));
     }
 
     #[test]

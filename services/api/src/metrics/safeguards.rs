@@ -83,6 +83,7 @@ mod tests {
                 head: "left".into(),
                 since_ms: 1_000,
                 failed_count: 1,
+                refusal: None,
             }],
             ..Safeguards::default()
         };
