@@ -152,7 +152,7 @@ fn remote_leg_is_read_on_local_errors_and_by_scrubs() {
     assert_eq!(far_reads() - far_before, 0, "reads of the far device");
     volume.close();
 
-    // The near one has a queue. The far one is read beside it only on request.
+    // The near one has a queue. The far one is read in addition only on request.
     let (pool, volume) = anew(engine, dir.path(), pool);
     let slow = Fault {
         delay: Duration::from_millis(1),
