@@ -62,7 +62,7 @@ release: ## target/release-VERSION: both packages, bulkhead-libzpool, debug symb
 	@scripts/deps.sh libzpool
 	scripts/release.sh
 
-release-check: ## the same, built in two directories and compared
+release-check: ## the same, built twice and compared
 	@scripts/deps.sh build
 	@scripts/deps.sh libzpool
 	scripts/release.sh --twice

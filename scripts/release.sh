@@ -4,9 +4,10 @@
 # checksums.
 #
 #   scripts/release.sh            builds once
-#   scripts/release.sh --twice    builds in two directories, and fails if a package differs
+#   scripts/release.sh --twice    builds twice, and fails if a package differs
 #
-# Builds the committed tree, in a directory of its own: no package contains names of directories of this host.
+# Builds the committed tree, always in the same directory: LTO names symbols by a hash that depends on it. No package
+# contains names of directories of this host.
 # ONLY=witness builds the witness alone, to try the procedure in minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -32,28 +33,32 @@ export SOURCE_DATE_EPOCH
 output=$repository/target/release-$version
 rm -rf "$output"
 mkdir -p "$output"
+readonly source=/var/tmp/bulkhead-release
 work=$(mktemp -d "$repository/target/release-build-XXXXXX")
 trap 'rm -rf "$work"' EXIT
+mkdir "$source" || die "$source is the directory of the build: remove it, or wait for the other build"
+trap 'rm -rf "$work" "$source"' EXIT
 cargo_home=${CARGO_HOME:-$HOME/.cargo}
 
-# Builds in a new directory, and stores the packages in a second one.
-build() { # directory of the source, directory of the packages
+# Builds, and stores the packages.
+build() { # directory of the packages
     local packages=(-p bulkhead -p bulkhead-witness) map
     [[ -z $only ]] || packages=(-p bulkhead-witness)
-    mkdir -p "$1" "$2"
-    git archive "$commit" | tar -x -C "$1"
-    map="$1=/usr/src/bulkhead"
+    rm -rf "${source:?}"/*
+    mkdir -p "$1"
+    git archive "$commit" | tar -x -C "$source"
+    map="$source=/usr/src/bulkhead"
     (
-        cd "$1"
+        cd "$source"
         if [[ -z $only ]]; then
             [[ ! -d $repository/console/node_modules ]] || cp -a "$repository/console/node_modules" console/
             scripts/console.sh >&2
         fi
-        export CARGO_TARGET_DIR=$1/target CARGO_INCREMENTAL=0
+        export CARGO_TARGET_DIR=$source/target CARGO_INCREMENTAL=0
         export RUSTFLAGS="--remap-path-prefix=$map --remap-path-prefix=$cargo_home=/usr/src/cargo"
         export CFLAGS="-ffile-prefix-map=$map -ffile-prefix-map=$cargo_home=/usr/src/cargo"
         scripts/cargo.sh build --release --locked "${packages[@]}" >&2
-        DEB_SYMBOLS=1 scripts/deb.sh "$2" ${only:+"$only"} >&2
+        DEB_SYMBOLS=1 scripts/deb.sh "$1" ${only:+"$only"} >&2
     )
 }
 
@@ -62,17 +67,16 @@ names_of_directories() { # package
     local stage=$work/unpacked
     rm -rf "$stage"
     dpkg-deb --extract "$1" "$stage"
-    ! grep -rlaF -e "$work" -e "$repository/" -e "$cargo_home/" "$stage" ||
+    ! grep -rlaF -e "$source" -e "$repository/" -e "$cargo_home/" "$stage" ||
         die "$(basename "$1") names directories of this machine"
 }
 
-build "$work/first" "$output"
+build "$output"
 for package in "$output"/*.deb; do
     names_of_directories "$package"
 done
 if [[ -n $twice ]]; then
-    rm -rf "$work/first"
-    build "$work/the-second-directory" "$work/again"
+    build "$work/again"
     different=()
     for package in "$output"/*.deb; do
         name=$(basename "$package")
@@ -82,7 +86,7 @@ if [[ -n $twice ]]; then
         mv "$work/again" "$output-again"
         die "two builds differ: ${different[*]}; the second packages are in $output-again"
     fi
-    echo "release: two builds in two directories are the same"
+    echo "release: two builds are the same"
 fi
 if [[ -z $only && -z ${NO_LIBZPOOL:-} ]]; then
     scripts/libzpool.sh ${twice:+--twice} >&2
