@@ -208,10 +208,7 @@ mod tests {
         for (set, expected) in [
             ("tank/v@auto-2", Some(vec!["auto-2"])),
             ("tank/v@none", None),
-            (
-                "tank/v@auto-*",
-                Some(vec!["auto-1", "auto-2", "auto-10"]),
-            ),
+            ("tank/v@auto-*", Some(vec!["auto-1", "auto-2", "auto-10"])),
             ("tank/v@auto-?", Some(vec!["auto-1", "auto-2"])),
             ("tank/v@*-1*", Some(vec!["new-1", "auto-1", "auto-10"])),
             ("tank/v@x*", Some(vec![])),
@@ -252,8 +249,16 @@ mod tests {
             assert_eq!(set.pool().as_str(), "tank");
         }
         for text in [
-            "tank/v", "tank/v@", "@x", "tank/@x", "tank/v@a%b%c", "tank/v@a*%b", "tank/v@a b",
-            "tank/v@a@b", "tank/v@a/b", "",
+            "tank/v",
+            "tank/v@",
+            "@x",
+            "tank/@x",
+            "tank/v@a%b%c",
+            "tank/v@a*%b",
+            "tank/v@a b",
+            "tank/v@a@b",
+            "tank/v@a/b",
+            "",
         ] {
             let refused = text.parse::<SnapshotSet>().expect_err(text);
             assert!(refused.to_string().contains("@"), "{refused}");

@@ -365,7 +365,10 @@ impl LegsFile {
         };
         let is_grown = before.groups.len() < after.groups.len();
         is_grown
-            && before.groups.iter().all(|group| after.groups.contains(group))
+            && before
+                .groups
+                .iter()
+                .all(|group| after.groups.contains(group))
             && before.guid == after.guid
             && (&self.me, &self.members) == (&known.me, &known.members)
     }

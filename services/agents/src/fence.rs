@@ -171,7 +171,10 @@ impl Fence<'_> {
             // requests for a reason of their own, such as a failed stop.
             Err(_) if since_refusal.is_some_and(|age| age < RETURNED) && is_member() => {}
             // Without the note each level decides again, which is slower only.
-            Err(why) => drop(std::fs::write(&note, format!("{}\n{why}\n", now().as_millis()))),
+            Err(why) => drop(std::fs::write(
+                &note,
+                format!("{}\n{why}\n", now().as_millis()),
+            )),
             Ok(_) => drop(std::fs::remove_file(&note)),
         }
         decision

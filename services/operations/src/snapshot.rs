@@ -229,9 +229,11 @@ fn of_dataset(
     recursive: bool,
 ) -> Result<Vec<DatasetInfo>, Failure> {
     let named: Option<VolumeName> = match dataset.contains('/') {
-        true => Some(dataset.parse().map_err(|error: units::NameError| {
-            Failure::usage(error.to_string())
-        })?),
+        true => Some(
+            dataset
+                .parse()
+                .map_err(|error: units::NameError| Failure::usage(error.to_string()))?,
+        ),
         false => None,
     };
     let below: DatasetRef<'_> = match &named {
@@ -269,7 +271,13 @@ fn in_set<'i>(set: &SnapshotSet, all: &'i [DatasetInfo]) -> Result<Vec<&'i Datas
         }
     }
     let is_pattern = matches!(set.which(), Which::Like(_));
-    let has_all = matches!(set.which(), Which::Range { first: None, last: None });
+    let has_all = matches!(
+        set.which(),
+        Which::Range {
+            first: None,
+            last: None
+        }
+    );
     if !is_found && !is_pattern && !has_all {
         let message = format!("{set} does not exist");
         let advice = format!("`bulkhead snapshot list {}` lists all", set.dataset());

@@ -175,7 +175,11 @@ fn snapshots_are_listed_by_creation_and_destroyed_by_pattern_and_range() {
         tags.iter().map(|tag| format!("tank/db/a@{tag}")).collect()
     };
     assert_eq!(listed("tank/db/a"), of_a(&["s10", "s2", "s1", "late"]));
-    assert_eq!(listed("tank/db"), Vec::<String>::new(), "it has no contents");
+    assert_eq!(
+        listed("tank/db"),
+        Vec::<String>::new(),
+        "it has no contents"
+    );
     assert_eq!(listed("tank/db --recursive").len(), 12);
     assert_eq!(listed("tank/db/a@s*"), of_a(&["s10", "s2", "s1"]));
     assert_eq!(listed("tank/db/a@s?"), of_a(&["s2", "s1"]));
@@ -185,17 +189,28 @@ fn snapshots_are_listed_by_creation_and_destroyed_by_pattern_and_range() {
     assert!(table.contains("CREATED") && table.contains(" s"), "{table}");
     machine.refused("snapshot list tank/db/a@none%", 3, "does not exist");
     machine.refused("snapshot list tank/db/a@a%b%c", 2, "FIRST%LAST");
-    let shown = machine.ok("snapshot destroy tank/db/a@s10%s2 --dry-run").out;
-    assert!(shown.contains("2 snapshots") && shown.contains("tank/db/a@s10"), "{shown}");
+    let shown = machine
+        .ok("snapshot destroy tank/db/a@s10%s2 --dry-run")
+        .out;
+    assert!(
+        shown.contains("2 snapshots") && shown.contains("tank/db/a@s10"),
+        "{shown}"
+    );
     machine.refused("snapshot destroy tank/db@s* -r", 6, "9 snapshots");
-    let none = machine.ok("snapshot destroy tank/db/a@x* --yes-destroy-data").out;
+    let none = machine
+        .ok("snapshot destroy tank/db/a@x* --yes-destroy-data")
+        .out;
     assert!(none.contains("no such snapshots"), "{none}");
     machine.ok("snapshot destroy tank/db@s* -r --older-than 1d --yes-destroy-data");
     assert_eq!(listed("tank/db -r").len(), 12);
     machine.ok("snapshot destroy tank/db/a@%s2 --yes-destroy-data");
     assert_eq!(listed("tank/db/a"), of_a(&["s1", "late"]));
     machine.ok("snapshot clone tank/db/b@s1 tank/clone");
-    machine.refused("snapshot destroy tank/db@s* -r --yes-destroy-data", 5, "clone");
+    machine.refused(
+        "snapshot destroy tank/db@s* -r --yes-destroy-data",
+        5,
+        "clone",
+    );
     assert_eq!(listed("tank/db -r").len(), 10, "none is destroyed");
     machine.ok("volume destroy tank/clone --yes-destroy-data");
     machine.ok("snapshot destroy tank/db@s* -r --yes-destroy-data");
