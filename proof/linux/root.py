@@ -115,7 +115,8 @@ def _kernel_package() -> str:
 
 def recommended(file: str) -> str:
     """Returns the contents, or the lines to change, of a file of the initiator, from the guide."""
-    found = re.search(rf"^`{re.escape(file)}`[^\n]*:\n\n```\n(.*?)^```$", CLIENTS_PAGE.read_text(), re.M | re.S)
+    paragraph = r"(?:[^\n]|\n(?!\n))*"
+    found = re.search(rf"^`{re.escape(file)}`{paragraph}:\n\n```\n(.*?)^```$", CLIENTS_PAGE.read_text(), re.M | re.S)
     if not found:
         raise ProofError(f"{CLIENTS_PAGE} shows no {file}")
     return found.group(1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -68,7 +69,7 @@ def _definitions(program: Path, lines: Sequence[str]) -> Any:
 
 def _words(line: str) -> list[str]:
     """Returns the arguments of a command line, as the help prints it."""
-    return line.replace("\\\n", " ").split()[1:]
+    return shlex.split(line.replace("\\\n", " "))[1:]
 
 
 def _only_elsewhere(verb: str, examples: Sequence[dict[str, Any]]) -> bool:

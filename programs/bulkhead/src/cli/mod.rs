@@ -381,7 +381,9 @@ mod tests {
         assert!(examples.len() > 20, "{}", examples.len());
         for example in examples {
             // A secret is read from the source in the example, which a test must not do.
-            let words = example.split_whitespace().collect::<Vec<_>>();
+            let words = example
+                .split_whitespace()
+                .map(|word| word.trim_matches('\''));
             let parsed = Cli::try_parse_from(std::iter::once("bulkhead").chain(words));
             assert!(parsed.is_ok(), "{example}: {parsed:?}");
         }

@@ -373,7 +373,7 @@ fn snapshot_is_renamed_while_its_clone_is_used() {
     let names = machine.ok("snapshot list tank/v --json").json();
     let names = names.as_array().expect("a list").iter();
     let names: Vec<_> = names.map(|one| one["name"].clone()).collect();
-    assert_eq!(names, ["tank/v@taken", "tank/v@tuesday"]);
+    assert_eq!(names, ["tank/v@tuesday", "tank/v@taken"]);
 }
 
 #[test]

@@ -42,7 +42,7 @@ pub struct Destroy {
     pub recursive: bool,
     /// Only those that are at least so old, such as 12h or 30d
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[arg(id = "older_than", long, value_name = "TIME", value_parser = duration_s)]
+    #[arg(long = "older-than", value_name = "TIME", value_parser = duration_s)]
     pub older_than_s: Option<u64>,
     /// Preview options.
     #[serde(flatten)]

@@ -17,7 +17,7 @@ const EXAMPLES: Examples = Examples::of(&[
     Example::of("bulkhead snapshot list tank/vm0"),
     Example::of("bulkhead snapshot list 'tank/vm0@auto-*' --older-than 30d"),
     Example::of("bulkhead snapshot list 'tank/vm0@monday%'"),
-    Example::of("bulkhead snapshot list tank/vms --recursive"),
+    Example::of("bulkhead snapshot list tank/vm0 --recursive"),
 ])
 .with_note(
     "Each volume's snapshots are listed by creation, the oldest one first. With @PATTERN those with such a name are listed
