@@ -2927,6 +2927,8 @@ export interface components {
             failed_count: number;
             /** @description The head. */
             head: string;
+            /** @description Why the fence agent of this head, which asks the witness, refuses it. */
+            refusal?: string | null;
             /**
              * Format: uint64
              * @description Start of the cluster's wait, in milliseconds since 1970.
@@ -3673,11 +3675,27 @@ export interface components {
             ask?: boolean;
             /** @description Show the objects that would be destroyed, and change nothing */
             dry_run?: boolean;
-            /** @description Snapshots, as POOL/NAME@SNAPSHOT */
-            names: components["schemas"]["SnapshotName"][];
+            /** @description Snapshots, as POOL/NAME@SNAPSHOT, @PATTERN or @FIRST%LAST */
+            names: components["schemas"]["SnapshotSet"][];
+            /**
+             * Format: uint64
+             * @description Only those that are at least so old, such as 12h or 30d
+             */
+            older_than_s?: number | null;
+            /** @description Also those of all volumes and file systems below */
+            recursive?: boolean;
         };
         /** @description List the snapshots of a pool or a volume */
         SnapshotList: {
+            /**
+             * Format: uint64
+             * @description Only those that are at least so many seconds old.
+             */
+            older_than_s?: number | null;
+            /** @description Only these, by a name, a pattern or a range. */
+            only?: components["schemas"]["SnapshotSet"] | null;
+            /** @description Also of all below the volume. */
+            recursive?: boolean;
             /** @description Only of this volume. */
             volume?: components["schemas"]["VolumeName"] | null;
         };
@@ -3704,6 +3722,8 @@ export interface components {
         } | {
             schedule: components["schemas"]["ScheduleRequest"];
         };
+        /** @description Snapshots of a dataset. */
+        SnapshotSet: string;
         /** @description A snapshot. */
         SnapshotView: {
             /**
@@ -5034,6 +5054,7 @@ export type SnapshotList = components['schemas']['SnapshotList'];
 export type SnapshotName = components['schemas']['SnapshotName'];
 export type SnapshotRename = components['schemas']['SnapshotRename'];
 export type SnapshotRequest = components['schemas']['SnapshotRequest'];
+export type SnapshotSet = components['schemas']['SnapshotSet'];
 export type SnapshotView = components['schemas']['SnapshotView'];
 export type SpaceView = components['schemas']['SpaceView'];
 export type Status = components['schemas']['Status'];
