@@ -19,6 +19,9 @@ const DEVICE_GRACE_MS: u64 = 60_000;
 /// The longest reason that is shown, in characters.
 const REASON_CHARS_MAX: usize = 200;
 
+/// The last refusal to power a head off, if there is one.
+pub type RefusalOf = dyn Fn(&str) -> Option<String>;
+
 /// The output of the tools of the cluster; `None` if a tool failed or timed out.
 #[derive(Clone, Copy, Default)]
 pub struct Printed<'a> {
@@ -29,7 +32,7 @@ pub struct Printed<'a> {
     /// `corosync-qdevice-tool -s`.
     pub device: Option<&'a str>,
     /// The last refusal of the fence agent that asks the witness, by the head that it would have powered off.
-    pub refusal: Option<&'a dyn Fn(&str) -> Option<String>>,
+    pub refusal: Option<&'a RefusalOf>,
 }
 
 /// Stores since when a trouble exists.

@@ -8,7 +8,7 @@ use serde_json::Value;
 const BLOCKS: u64 = 256;
 const DEPTH: usize = 32;
 /// Of the head's own disk, so that it has a queue: longer than a busy host needs to send some requests.
-const DELAY_MS: u64 = 30;
+const DELAY_MS: u64 = 15;
 /// A busy host can leave out the other leg for a while.
 const TRIES_MAX: usize = 5;
 const MODE: &str = "pool read-balancing tank";
@@ -19,7 +19,8 @@ fn serve(pair: &Pair) -> ServerProcess {
     std::fs::write(&faults, "").expect("written");
     let server = pair.a.serve(&format!("--leg-faults {}", faults.display()));
     pair.a.await_all_current();
-    let disk = pair.a.machine.path("a");
+    // The library opens it by this name.
+    let disk = pair.a.machine.path("run/legs/tank/11");
     let lines = pair.a.machine.log().matches("fails on command").count();
     std::fs::write(&faults, format!("{} delay={DELAY_MS}\n", disk.display())).expect("written");
     eventually("the disk is slow", || {
