@@ -130,6 +130,12 @@ impl Responses {
         }
     }
 
+    /// Sent as the number of a pool, which has no other meaning in these messages: the response repeats it. No record has
+    /// so great a number.
+    fn liveness_number(&self) -> u64 {
+        u64::MAX - u64::from(self.number)
+    }
+
     fn missing_liveness(
         &self,
         witness: MemberId,
@@ -137,8 +143,7 @@ impl Responses {
     ) -> Vec<(MemberId, u64, Message)> {
         match self.liveness {
             Some(_) => Vec::new(),
-            // The response repeats the number of the pool, which has no other meaning here.
-            None => vec![(witness, self.number.into(), request)],
+            None => vec![(witness, self.liveness_number(), request)],
         }
     }
 
@@ -151,10 +156,38 @@ impl Responses {
             Message::Response(Response::StateLost(..)) | Message::Silent(_) => {
                 self.records.insert(key, None);
             }
-            Message::Liveness(liveness) if key.1 == u64::from(self.number) => {
+            Message::Liveness(liveness) if key.1 == self.liveness_number() => {
                 self.liveness = Some(liveness);
             }
             _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use members::Envelope;
+
+    const WITNESS: MemberId = MemberId(3);
+
+    /// A record may have the same number as the requests.
+    #[test]
+    fn liveness_counts_if_it_is_the_response_to_this_request() {
+        let mut responses = Responses::to(2);
+        let requests = responses.missing_liveness(WITNESS, Message::RequestSteadiness);
+        let (_, current, _) = requests[0];
+        assert_ne!(current, 2);
+        for (pool, is_taken) in [(2, false), (current + 1, false), (current, true)] {
+            responses.take(Received {
+                from: WITNESS,
+                envelope: Envelope {
+                    pool,
+                    boot: 9,
+                    message: Message::Liveness(Liveness::default()),
+                },
+            });
+            assert_eq!(responses.liveness.is_some(), is_taken, "{pool}");
         }
     }
 }
