@@ -26,7 +26,7 @@ only=${ONLY:-}
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 grep -q "^## $version\$" CHANGELOG.md || die "CHANGELOG.md has no section $version"
 [[ -z $(git status --porcelain) ]] || echo "release: what is not committed is not in the release" >&2
-# All builds are of this commit, also if others follow meanwhile.
+# All builds are of this commit, also if there are later ones by then.
 commit=$(git rev-parse HEAD)
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct "$commit")
 export SOURCE_DATE_EPOCH

@@ -26,7 +26,7 @@ fn report(wrong: &[String]) {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Files that a program makes, which nobody reads from top to bottom.
+/// Files that a program makes, which no person reads from top to bottom.
 const GENERATED: &[&str] = &["console/src/api/types.ts"];
 
 #[test]

@@ -18,9 +18,9 @@ use units::{PoolName, SnapshotName, VolumeName};
 pub enum Which {
     /// The one with this name.
     One(String),
-    /// Those whose names have this pattern.
+    /// Those with names of this pattern.
     Like(String),
-    /// Those from one name to another one, by creation.
+    /// Those from a first name to a last one, by creation.
     Range {
         /// The oldest one, if it is not the first one of the dataset.
         first: Option<String>,

@@ -357,7 +357,7 @@ impl LegsFile {
         is_kept && known.without(pool, head) == self.without(pool, head)
     }
 
-    /// Whether this differs from `known` in a pool only by additional groups, at any place. Other pools do not
+    /// Whether this differs from `known` in a pool only by additional groups, in any order. Other pools do not
     /// count.
     pub fn adds_groups_to(&self, known: &Self, pool: &PoolName) -> bool {
         let (Some(before), Some(after)) = (known.pools.get(pool), self.pools.get(pool)) else {

@@ -26,7 +26,7 @@ pub struct FenceRequest {
     pub is_missed: bool,
 }
 
-/// A request of this head to power another one off.
+/// A request of this head to power a second head off.
 pub struct PowerOff<'a> {
     /// The configuration of legs.
     pub config: &'a Path,
@@ -53,7 +53,7 @@ pub trait LegFiles {
     /// An I/O error, as text.
     fn confirm_fence(&self, record: u64, number: u64) -> Result<(), String>;
 
-    /// Whether this head should power another one off, with the reason. Blocks for at most 35 s.
+    /// Whether this head should power a second head off, with the reason. Blocks for at most 35 s.
     ///
     /// # Errors
     ///

@@ -32,9 +32,9 @@ impl Liveness {
         self.observed_ms >= silence_ms && silent_ms.is_none_or(|ms| *ms >= silence_ms)
     }
 
-    /// Whether the member that requested this may fence another one: an outage of both, or a pause of the listener, was
-    /// so long ago that the other one has reconnected. If a member is permitted a fence because of another one's silence,
-    /// that one is permitted none for [`STEADY_BEFORE_FENCE`] less [`SILENT_BEFORE_FENCE`], because its silence is a gap.
+    /// Whether the member that requested this may fence a second member: an outage of both, or a pause of the listener,
+    /// was so long ago that this one has reconnected. If a member is permitted a fence because of the silence of the
+    /// second, that one is permitted none for [`STEADY_BEFORE_FENCE`] less [`SILENT_BEFORE_FENCE`], because its silence is a gap.
     pub fn is_steady(&self) -> bool {
         let steady_ms = STEADY_BEFORE_FENCE.as_millis() as u64;
         self.steady_ms.is_some_and(|ms| ms >= steady_ms)

@@ -439,7 +439,7 @@ impl Side for Watched {
             number: side.record,
             current: known().map(|disk| side.leg(*disk)).collect(),
         })?;
-        // The addition of a group was interrupted. A label of one of its disks names the others, too.
+        // The addition of a group was interrupted. A label of one of its disks names all of them.
         let disks = side.disks().into_keys();
         for disk in disks.filter(|disk| side.is_known(*disk)) {
             if !pool_legs::is_part(&side.pool, side.leg(disk)) {

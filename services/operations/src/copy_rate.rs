@@ -37,7 +37,7 @@ pub fn apply(pool: &dyn Pool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Shows the bound, or stores another one and applies it.
+/// Shows the bound, or stores a new one and applies it.
 ///
 /// # Errors
 ///

@@ -41,7 +41,7 @@ pub fn apply(pool: &dyn Pool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Shows the mode, or stores another one and applies it. A pool without legs stores it, too: it may get legs later.
+/// Shows the mode, or stores a new one and applies it. A pool without legs stores it, too: it may get legs later.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Distributes the reads of a mirror between devices of this host and of another one.
+//! Distributes the reads of a mirror between devices of this host and of other hosts.
 //!
 //! The library reads from the device with the lowest load: its I/Os that are issued, of which there are ten reads of
 //! clients at most, and a constant for the distance from the last I/O. [`load_of`] is added to that

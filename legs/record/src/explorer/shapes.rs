@@ -106,7 +106,7 @@ fn with_double_parity_any_two_disks_may_be_lost_and_no_third_one() {
     }
 }
 
-/// Each head can open the pool after the loss of another one, with the disks of the remaining two.
+/// Each head can open the pool after the loss of a second head, with the disks of the remaining two.
 #[test]
 fn each_head_takes_over_from_a_lost_one() {
     for kind in [Kind::Wide, Kind::Raidz2, Kind::Mixed] {

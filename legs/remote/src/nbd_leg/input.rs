@@ -13,7 +13,7 @@ const RECEIVE_BYTES: usize = 256 << 10;
 /// How receiving ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Received {
-    /// The connection ended, or another one is in use.
+    /// The connection ended, or a newer one is in use.
     Ended,
     /// The leg fails with this error.
     Broken(LegError),

@@ -13,7 +13,7 @@ const DELAY_MS: u64 = 15;
 const TRIES_MAX: usize = 5;
 const MODE: &str = "pool read-balancing tank";
 
-/// Serves the pool on head `a`, whose disk is slow.
+/// Serves the pool on head `a`, with a slow disk.
 fn serve(pair: &Pair) -> ServerProcess {
     let faults = pair.a.machine.path("faults");
     std::fs::write(&faults, "").expect("written");

@@ -172,7 +172,7 @@ impl Call<'_> {
         executed
     }
 
-    /// Commits the changes in a file system before the compound uses another one. A change there could otherwise be
+    /// Commits the changes in a file system before the compound uses a second one. A change there could otherwise be
     /// durable before them, and its receipt would stand for them.
     pub(super) fn commit_before_leaving(&mut self) -> Result<(), Status> {
         if let Some(changes) = &self.uncommitted {

@@ -42,7 +42,7 @@ const BROKEN_MAX: usize = 3;
 const FAILURES_NAMED_MAX: usize = 3;
 /// Maximum length of a stored failure.
 const FAILURE_CHARS_MAX: usize = 1_500;
-/// Tags that are further ahead of the clock are nobody's next.
+/// Tags that are further ahead of the clock are never the next.
 const AHEAD_SECONDS_MAX: u64 = 366 * 24 * 3600;
 
 type Tls = StreamOwned<ClientConnection, TcpStream>;

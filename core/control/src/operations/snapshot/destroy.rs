@@ -20,7 +20,7 @@ const EXAMPLES: Examples = Examples::of(&[
     Example::of("bulkhead snapshot destroy tank/vm0@%monday --dry-run"),
 ])
 .with_note(
-    "VOLUME@PATTERN names all snapshots with such a name (* and ?), VOLUME@FIRST%LAST those from one to another one by
+    "VOLUME@PATTERN names all snapshots with such a name (* and ?), VOLUME@FIRST%LAST those from FIRST to LAST by
 creation; without FIRST or LAST, from the oldest one or to the newest one. Without --yes-destroy-data the command only
 lists them. If one of them cannot be destroyed, none is.",
 );

@@ -21,7 +21,7 @@ const EXAMPLES: Examples = Examples::of(&[
 ])
 .with_note(
     "Each volume's snapshots are listed by creation, the oldest one first. With @PATTERN those with such a name are listed
-(* and ?), with @FIRST%LAST those from one to another one.",
+(* and ?), with @FIRST%LAST those from FIRST to LAST.",
 );
 
 /// List the snapshots of a pool or a volume

@@ -46,7 +46,7 @@ impl Head {
         self.set_faults(&faults);
     }
 
-    /// From now on these disks of the pool have these faults on this head, and no others have any.
+    /// Sets the faults of these disks of the pool on this head, and clears those of all other disks.
     pub fn set_faults(&self, faults: &[(u64, &str)]) {
         let place = |disk: u64| self.machine.path(&format!("run/legs/tank/{disk}"));
         let line = |(disk, fault): &(u64, &str)| format!("{} {fault}\n", place(*disk).display());
