@@ -74,7 +74,12 @@ pub fn serve(common: &Common) -> Result<(), Failure> {
     let server = UnixStream::from(server.map_err(Failure::of("reach the server"))?);
     let mut input = BufReader::new(&server);
     loop {
-        let Some(request) = read_line(&mut input).map_err(Failure::of("read a request"))? else {
+        let request = match read_line(&mut input) {
+            // The server has exited, with a reply unread.
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => return Ok(()),
+            read => read.map_err(Failure::of("read a request"))?,
+        };
+        let Some(request) = request else {
             return Ok(());
         };
         let (reply, socket) = pool.reply(&request);
