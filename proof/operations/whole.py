@@ -36,7 +36,7 @@ class WholeTally(Tally):
     def verdict(self) -> str:
         seconds, during = self.slowest
         return (
-            f"operations: {self.asked} done with a server beside {self.answered} writes and reads of clients, "
+            f"operations: {self.asked} done during {self.answered} writes and reads of clients, "
             f"the slowest took {seconds:.2f} s ({during}), {len(self.complaints)} wrong"
         )
 

@@ -84,7 +84,7 @@ budget! {
     /// A head that boots alone starts its pools after the witness did not hear the other head for this long.
     SILENT_AT_WITNESS = 15_000, "silence of a head at the witness before the other head starts alone";
 
-    /// Interval of the heartbeats of a head to the witness, beside [`ALIVE_INTERVAL`].
+    /// Interval of the heartbeats of a head to the witness, in addition to [`ALIVE_INTERVAL`].
     WITNESS_HEARTBEAT = 100, "heartbeats of a head to the witness";
     /// A head that was silent at the witness for this long is powered off without further conditions. The other head
     /// requests that after the token has expired, so a lost head has been silent for long enough.

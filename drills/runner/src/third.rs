@@ -163,7 +163,7 @@ fn free(
     used: &mut BTreeSet<IpAddr>,
 ) -> Result<IpAddr, DrillError> {
     lab::free_address_near(appliance, beside, used)
-        .ok_or_else(|| DrillError::File(format!("no address is free beside {beside}")))
+        .ok_or_else(|| DrillError::File(format!("no address is free in the subnet of {beside}")))
 }
 
 fn free_outlet(appliance: &Appliance, beside: &Outlet) -> String {

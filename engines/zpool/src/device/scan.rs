@@ -62,7 +62,7 @@ enum Next {
     Wait(Duration),
 }
 
-/// The moment of a step.
+/// The time of a step.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     now: Instant,
