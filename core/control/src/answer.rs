@@ -805,6 +805,9 @@ pub struct NbdView {
 pub struct Status {
     /// The pool.
     pub pool: PoolStatus,
+    /// The other head that serves it, for a pool of the appliance without a server on this head.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub served_by: Option<String>,
     /// The server, if one runs.
     pub server: Option<ServerStatus>,
     /// Number of volumes.

@@ -269,7 +269,11 @@ fn status(status: &Status) -> String {
     let mut text = pool_status(&status.pool);
     text.push('\n');
     match &status.server {
-        Some(server) => server_lines(server, &mut text),
+        Some(server) => server_lines(server, status.served_by.as_deref(), &mut text),
+        None if status.served_by.is_some() => {
+            let head = status.served_by.as_deref().unwrap_or_default();
+            let _ = writeln!(text, "server:   on {head}");
+        }
         // No client could query it: the advice is more specific.
         None if is_unknown(&status.pool) => text.push_str("server:   none here\n"),
         None => {
@@ -333,11 +337,12 @@ fn required_authentication(view: &DiscoveryView) -> String {
     )
 }
 
-fn server_lines(server: &ServerStatus, text: &mut String) {
+fn server_lines(server: &ServerStatus, head: Option<&str>, text: &mut String) {
     let state = if server.draining { ", draining" } else { "" };
+    let place = head.map_or_else(String::new, |head| format!(" on {head}"));
     let _ = writeln!(
         text,
-        "server:   process {}, up {} s{state}",
+        "server:   process {}{place}, up {} s{state}",
         server.pid, server.uptime_s
     );
     if !server.library.is_empty() {

@@ -60,6 +60,7 @@ fn fail(failure: &Failure, json: bool) -> ExitCode {
 /// Sends requests to pools, and prints their responses.
 fn ask(plan: Plan, common: &Common, out: Printer) -> Result<(), Failure> {
     let progress = &mut |text: &str| out.progress(text);
+    let heads = &head::other_heads::Peers { common };
     let answer = match plan {
         Plan::Inspect(args) => return pool_server::inspect::run(&args, common, out),
         Plan::Mount(args) => return mount::run(&args, common, out),
@@ -68,9 +69,9 @@ fn ask(plan: Plan, common: &Common, out: Printer) -> Result<(), Failure> {
             pool,
             request,
             again,
-        } => return watch::run(common, &pool, &request, again, out),
+        } => return watch::run(common, heads, &pool, &request, again, out),
         Plan::Follow(pool) => return reconnect::follow(common, &pool, out),
-        Plan::Ask { pool, request } => return pools::show(common, &pool, request, out),
+        Plan::Ask { pool, request } => return pools::show(common, heads, &pool, request, out),
         Plan::Stream { pool, request } => {
             return pool_access::stream::transfer(common, &pool, request, out);
         }

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use ::appliance::Appliance;
 use ::appliance::facts::passwords_required;
 use cluster::host::Local;
-use cluster::pool_management::{PoolManagement, boot_wait_reason, is_run_on, pool_management};
+use cluster::pool_management::{
+    PoolManagement, boot_wait_reason, is_run_on, pool_management, server_of,
+};
 use control::operations::pool::PoolRequest;
 use control::{Failure, FailureKind, Request};
 use units::PoolName;
@@ -30,6 +32,42 @@ pub fn disks(pool: &PoolName) -> Option<Vec<PathBuf>> {
     Some(disks.unwrap_or_else(|| described.disks.clone()))
 }
 
+/// The pools in the appliance file of this host, if it has one that can be read.
+pub fn pools() -> BTreeSet<PoolName> {
+    let appliance = file().ok().flatten();
+    appliance.map_or_else(BTreeSet::new, |file| file.pools.into_keys().collect())
+}
+
+/// The head that serves a pool of the appliance, by the cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Location {
+    /// This head.
+    Head(String),
+    /// No head serves it.
+    NoHead,
+    /// Pacemaker does not respond on this host.
+    Unknown(Failure),
+}
+
+/// Queries Pacemaker for the head that serves `pool`.
+pub fn location(pool: &PoolName) -> Location {
+    match server_of(&Local::default(), pool) {
+        Some(Some(head)) => Location::Head(head),
+        Some(None) => Location::NoHead,
+        None => {
+            let message = format!(
+                "the head that serves pool {pool} is unknown: {}",
+                no_pacemaker()
+            );
+            Location::Unknown(
+                Failure::new(FailureKind::NeedsConfirmation, message).advise(format!(
+                    "run `bulkhead status {pool}` as root, or on the head that serves it; start Pacemaker on this head"
+                )),
+            )
+        }
+    }
+}
+
 /// Passwords and keys of fence devices. No pool server needs them; keys of volumes may be in the same directory.
 pub fn fence_secrets() -> BTreeSet<PathBuf> {
     let appliance = appliance_file::load(&path());
@@ -47,7 +85,11 @@ pub fn refuse(is_maintenance: bool, pool: &PoolName) -> Result<(), Failure> {
 }
 
 /// The appliance file, if this host has one; a failure if it exists and is invalid.
-fn file() -> Result<Option<Appliance>, Failure> {
+///
+/// # Errors
+///
+/// It exists and is invalid.
+pub fn file() -> Result<Option<Appliance>, Failure> {
     match appliance_file::load(&path()) {
         Ok(appliance) => Ok(Some(appliance)),
         // A user without read permission is not the administrator of a cluster.

@@ -11,6 +11,7 @@ use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use control::Failure;
+use control::answer::Status;
 use control::key::KeyView;
 use control::legs::LegsView;
 use serde::de::DeserializeOwned;
@@ -63,6 +64,16 @@ impl Peers {
             .answer(head, &Method::GET, &target, Bytes::new())
             .await?;
         Ok(pool.legs)
+    }
+
+    /// The status of a pool that `head` serves.
+    ///
+    /// # Errors
+    ///
+    /// The head does not respond, or does not serve it.
+    pub async fn pool_status(&self, head: &str, pool: &PoolName) -> Result<Status, Failure> {
+        let target = format!("/api/v1/pools/{pool}");
+        self.answer(head, &Method::GET, &target, Bytes::new()).await
     }
 
     /// Which of these keys are missing on `head`.

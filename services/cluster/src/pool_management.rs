@@ -1,6 +1,7 @@
 //! Whether Pacemaker may start a pool at any time, so that no other process may open it.
 
 use std::path::Path;
+use std::time::Duration;
 
 use appliance::render::pool_id;
 use appliance::xml::Element;
@@ -17,6 +18,9 @@ const REASON_CHARS_MAX: usize = 400;
 
 /// Where agents store their notes.
 const RUN_DIR: &str = "/run/bulkhead";
+
+/// Time-out of a query of the pool's head.
+const LOCATE_WAIT: Duration = Duration::from_secs(5);
 
 /// Pacemaker's handling of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,17 +73,26 @@ fn refusal_in(note: &str) -> Option<String> {
 
 /// Whether the Pacemaker of `machine` runs the pool on `head`. A server that was started by hand is not included.
 pub fn is_run_on(machine: &dyn Host, pool: &PoolName, head: &str) -> bool {
+    let heads = heads_of(machine, pool).unwrap_or_default();
+    heads.iter().any(|found| found == head)
+}
+
+/// The head on which the Pacemaker of `machine` runs the pool; `Some(None)` if it runs on none, and `None` if Pacemaker
+/// does not respond.
+pub fn server_of(machine: &dyn Host, pool: &PoolName) -> Option<Option<String>> {
+    Some(heads_of(machine, pool)?.into_iter().next())
+}
+
+fn heads_of(machine: &dyn Host, pool: &PoolName) -> Option<Vec<String>> {
     let invocation = Invocation::new("crm_resource", &["--resource", &pool_id(pool), "--locate"]);
+    let output = machine.run(&invocation.within(LOCATE_WAIT)).ok()?;
     // "resource pool-tank is running on: left"
-    let Ok(output) = machine.run(&invocation) else {
-        return false;
-    };
     let text = output.text();
     let places = text
         .lines()
         .filter_map(|line| line.split_once("running on:"));
-    let mut heads = places.flat_map(|(_, head)| head.split_whitespace());
-    heads.any(|found| found == head)
+    let heads = places.flat_map(|(_, head)| head.split_whitespace());
+    (output.code == 0).then(|| heads.map(str::to_owned).collect())
 }
 
 fn standing(resource: &Element) -> PoolManagement {
@@ -138,7 +151,25 @@ mod tests {
             ("", false),
         ] {
             assert_eq!(is_run_on(&Located(said), &pool, "left"), expected, "{said}");
+            let other = said.contains("lefty").then(|| "lefty".to_owned());
+            let head = expected.then(|| "left".to_owned()).or(other);
+            assert_eq!(server_of(&Located(said), &pool), Some(head), "{said}");
         }
+    }
+
+    #[test]
+    fn silent_pacemaker_has_no_location() {
+        struct Silent;
+        impl Host for Silent {
+            fn run(&self, _: &Invocation) -> Result<Output, RunError> {
+                Ok(Output {
+                    code: 102,
+                    ..Output::default()
+                })
+            }
+        }
+        let pool = "tank".parse().expect("a good name");
+        assert_eq!(server_of(&Silent, &pool), None);
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod interfaces;
 mod logs;
 pub mod move_keys;
 mod move_legs;
+pub mod other_heads;
 pub mod peer_key;
 mod safeguards;
 mod sensors;

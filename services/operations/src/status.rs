@@ -38,6 +38,7 @@ pub fn status(context: &Context<'_>, pool: PoolStatus) -> Result<Status, Failure
     Ok(Status {
         discovery: discovery::glance(&pool.name, &desired),
         pool,
+        served_by: None,
         server: None,
         volume_count: context.pool.volume_count().map_err(failures::dataset)?,
         targets: targets

@@ -19,6 +19,25 @@ use units::{IscsiName, PoolName};
 
 use crate::query_process::{QUERY_WAIT_MAX, QueryProcess};
 
+/// Queries of the other heads of the appliance.
+pub trait OtherHeads: Sync {
+    /// Returns the status of a pool that `head` serves.
+    ///
+    /// # Errors
+    ///
+    /// The reason, in words, if the head does not respond in time.
+    fn status(&self, head: &str, pool: &PoolName) -> Result<Status, String>;
+}
+
+/// No other head is queried: for requests that are no status.
+pub struct NoOtherHeads;
+
+impl OtherHeads for NoOtherHeads {
+    fn status(&self, head: &str, _: &PoolName) -> Result<Status, String> {
+        Err(format!("{head} is not queried"))
+    }
+}
+
 /// The responses.
 pub struct Replies {
     /// The responses, by the names of the pools.
@@ -77,6 +96,14 @@ impl LocalPools {
         })
     }
 
+    /// Adds the pools of the appliance, which this head may never have served.
+    fn with_appliance(mut self) -> Self {
+        let others = managed::pools().into_iter();
+        let others = others.filter(|pool| !self.served.contains(pool));
+        self.unserved.extend(others.collect::<Vec<_>>());
+        self
+    }
+
     fn all(&self) -> impl Iterator<Item = &PoolName> {
         self.served.iter().chain(&self.unserved)
     }
@@ -94,24 +121,31 @@ impl LocalPools {
 /// pool.
 pub fn show(
     common: &Common,
+    heads: &dyn OtherHeads,
     pool: &PoolSelector,
     request: Request,
     out: Printer,
 ) -> Result<(), Failure> {
-    let asked = ask(common, pool, request, &mut |text| out.progress(text))?;
+    let asked = ask(common, heads, pool, request, &mut |text| out.progress(text))?;
     out.answers(&asked.answers, asked.failure.as_ref())
 }
 
-/// Sends the request to the named pool, or to all selected pools.
+/// Sends the request to the named pool, or to all selected pools. The status of a pool that another head serves comes
+/// from that head.
 pub fn ask(
     common: &Common,
+    heads: &dyn OtherHeads,
     pool: &PoolSelector,
     request: Request,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Replies, Failure> {
     let mut asked = match pool {
+        PoolSelector::Pool(name) if is_status(&request) && is_elsewhere(common, name)? => {
+            let found = look_elsewhere(name, managed::location(name), heads);
+            Replies::one(status_answer(&request, found.status?))
+        }
         PoolSelector::Pool(_) => crate::ask(common, pool, request, progress).map(Replies::one)?,
-        PoolSelector::Single => request_selected(common, request, progress)?,
+        PoolSelector::Single => request_selected(common, heads, request, progress)?,
     };
     if asked.answers.iter_mut().any(|one| unserved(one).is_some()) {
         let left = sockets::look(common).left;
@@ -122,8 +156,85 @@ pub fn ask(
     Ok(asked)
 }
 
+/// Whether the request is for the status of a pool, which other heads can return.
+fn is_status(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::Status | Request::Pool(PoolRequest::Status)
+    )
+}
+
+/// Whether the cluster manages the pool, and no server of it runs here.
+fn is_elsewhere(common: &Common, pool: &PoolName) -> Result<bool, Failure> {
+    let is_of_the_cluster = managed::disks(pool).is_some() && !common.maintenance;
+    Ok(is_of_the_cluster && !sockets::is_served(common, pool)?)
+}
+
+/// The status of a pool without a server on this head.
+struct Elsewhere {
+    /// The head that serves it, by the cluster.
+    served_by: Option<String>,
+    /// The response of that head.
+    status: Result<Status, Failure>,
+}
+
+/// Queries the head that serves `pool`.
+fn look_elsewhere(
+    pool: &PoolName,
+    location: managed::Location,
+    heads: &dyn OtherHeads,
+) -> Elsewhere {
+    use managed::Location;
+    let head = match location {
+        Location::Head(head) => head,
+        Location::NoHead => {
+            let message = format!("no head serves pool {pool}");
+            let failure = Failure::new(FailureKind::Unavailable, message)
+                .advise("`bulkhead head alerts` shows why, and what to do");
+            return Elsewhere {
+                served_by: None,
+                status: Err(failure),
+            };
+        }
+        Location::Unknown(failure) => {
+            return Elsewhere {
+                served_by: None,
+                status: Err(failure),
+            };
+        }
+    };
+    let status = match heads.status(&head, pool) {
+        Ok(status) => Ok(Status {
+            served_by: Some(head.clone()),
+            ..status
+        }),
+        Err(why) => {
+            let message = format!(
+                "{head} serves pool {pool} by the cluster's record, and its API does not respond here: {why}"
+            );
+            Err(
+                Failure::new(FailureKind::Unreachable, message).advise(format!(
+                    "check that `bulkhead head` runs on {head}; `bulkhead status {pool}` on {head} shows the pool"
+                )),
+            )
+        }
+    };
+    Elsewhere {
+        served_by: Some(head),
+        status,
+    }
+}
+
+fn status_answer(request: &Request, status: Status) -> Answer {
+    match request {
+        Request::Status => Answer::Status(Box::new(status)),
+        _ => Answer::Pool(Box::new(status.pool)),
+    }
+}
+
 fn request_selected(
     common: &Common,
+    heads: &dyn OtherHeads,
     request: Request,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Replies, Failure> {
@@ -131,11 +242,15 @@ fn request_selected(
         crate::ask(common, pool, request, progress).map(Replies::one)
     };
     let here = LocalPools::look(common)?;
-    if here.all().count() < 2 {
+    let here = match is_status(&request) {
+        true => here.with_appliance(),
+        false => here,
+    };
+    if here.all().count() < 2 && !(is_status(&request) && has_managed(common, &here)) {
         return one(&PoolSelector::Single, request, progress);
     }
     match meant(&request) {
-        PoolSelection::All => each(common, &here, &request, progress),
+        PoolSelection::All => each(common, heads, &here, &request, progress),
         PoolSelection::With(target) => {
             let pool = PoolSelector::Pool(pool_with(common, &here, target)?);
             one(&pool, request, progress)
@@ -148,6 +263,12 @@ fn request_selected(
     }
 }
 
+/// Whether the cluster manages a pool without a server here.
+fn has_managed(common: &Common, here: &LocalPools) -> bool {
+    let mut unserved = here.unserved.iter();
+    !common.maintenance && unserved.any(|pool| managed::disks(pool).is_some())
+}
+
 fn names_of<'a>(pools: impl IntoIterator<Item = &'a PoolName>) -> String {
     let names: Vec<&str> = pools.into_iter().map(PoolName::as_str).collect();
     names.join(" ")
@@ -156,21 +277,20 @@ fn names_of<'a>(pools: impl IntoIterator<Item = &'a PoolName>) -> String {
 /// Returns the response or the failure of each pool, from servers and from processes that read pools without one.
 fn each_response(
     common: &Common,
+    heads: &dyn OtherHeads,
     here: &LocalPools,
     request: &Request,
 ) -> BTreeMap<PoolName, Result<Answer, Failure>> {
     let can_look = request.is_read_only() && !matches!(request, Request::Portal(_));
     let unserved = here.unserved.iter().filter(|_| can_look);
+    let (of_the_cluster, unserved): (Vec<&PoolName>, Vec<&PoolName>) =
+        unserved.partition(|pool| managed::disks(pool).is_some() && !common.maintenance);
     // They run concurrently.
     let looks: Vec<(&PoolName, Result<QueryProcess, Failure>)> = unserved
-        .map(|pool| {
-            let is_of_the_cluster = managed::disks(pool).is_some() && !common.maintenance;
-            match is_of_the_cluster {
-                true => (pool, Err(managed::not_here(pool))),
-                false => (pool, QueryProcess::begin(common, pool, request)),
-            }
-        })
+        .into_iter()
+        .map(|pool| (pool, QueryProcess::begin(common, pool, request)))
         .collect();
+    let elsewhere = each_elsewhere(heads, &of_the_cluster, request);
     let until = Instant::now() + QUERY_WAIT_MAX;
     let served = here.served.iter();
     let mut said: BTreeMap<PoolName, Result<Answer, Failure>> = served
@@ -183,16 +303,66 @@ fn each_response(
         let answer = look.and_then(|look| look.answer(until));
         said.insert(pool.clone(), answer);
     }
+    said.extend(elsewhere);
     said
+}
+
+/// Returns the responses for pools of the cluster without a server here. A head that does not respond delays the
+/// status of its own pools only.
+fn each_elsewhere(
+    heads: &dyn OtherHeads,
+    pools: &[&PoolName],
+    request: &Request,
+) -> Vec<(PoolName, Result<Answer, Failure>)> {
+    if !is_status(request) {
+        let refused = pools.iter().map(|pool| managed::not_here(pool));
+        let refused = refused.map(Err);
+        return pools.iter().copied().cloned().zip(refused).collect();
+    }
+    std::thread::scope(|scope| {
+        let looks: Vec<_> = pools
+            .iter()
+            .map(|pool| scope.spawn(move || look_elsewhere(pool, managed::location(pool), heads)))
+            .collect();
+        let found = looks.into_iter().map(|look| match look.join() {
+            Ok(found) => found,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        let names = pools.iter().copied().cloned();
+        let answer = |(pool, found): (PoolName, Elsewhere)| {
+            let answer = elsewhere_answer(&pool, request, found);
+            (pool, answer)
+        };
+        names.zip(found).map(answer).collect()
+    })
+}
+
+/// The response for a pool without a server here. The reason of a missing status is part of it, so that one silent head
+/// does not hide the pools of the others.
+fn elsewhere_answer(
+    pool: &PoolName,
+    request: &Request,
+    found: Elsewhere,
+) -> Result<Answer, Failure> {
+    let failure = match found.status {
+        Ok(status) => return Ok(status_answer(request, status)),
+        Err(failure) => failure,
+    };
+    let mut answer = unknown(pool, request, &failure).ok_or(failure)?;
+    if let Answer::Status(status) = &mut answer {
+        status.served_by = found.served_by;
+    }
+    Ok(answer)
 }
 
 fn each(
     common: &Common,
+    heads: &dyn OtherHeads,
     here: &LocalPools,
     request: &Request,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Replies, Failure> {
-    let said = each_response(common, here, request);
+    let said = each_response(common, heads, here, request);
     if said.is_empty() {
         let message = "no server of a pool runs here";
         return Err(Failure::new(FailureKind::Unreachable, message)
@@ -344,7 +514,7 @@ fn having(
     target: &IscsiName,
 ) -> (Vec<PoolName>, Option<Failure>) {
     let (mut found, mut silent) = (Vec::new(), None);
-    for (pool, said) in each_response(common, here, request) {
+    for (pool, said) in each_response(common, &NoOtherHeads, here, request) {
         let targets = match &said {
             Ok(Answer::Status(status)) => &status.targets,
             Ok(Answer::Targets(targets)) => targets,
@@ -387,7 +557,7 @@ pub fn names(common: &Common, word: &str) -> Vec<String> {
         requests.push(Request::Snapshot(SnapshotRequest::List(List::default())));
     }
     for request in requests {
-        let said = each_response(common, &here, &request);
+        let said = each_response(common, &NoOtherHeads, &here, &request);
         for answer in said.into_values().flatten() {
             match answer {
                 Answer::Volumes(all) => names.extend(all.iter().map(|one| one.name.to_string())),
@@ -481,6 +651,69 @@ mod tests {
         assert_eq!(advice[1], "look for it (it is nowhere)");
         let list = Request::Volume(VolumeRequest::List);
         assert!(unknown(&tank, &list, &failure).is_none());
+    }
+
+    /// `right` responds, `third` does not.
+    struct Heads;
+
+    impl OtherHeads for Heads {
+        fn status(&self, head: &str, pool: &PoolName) -> Result<Status, String> {
+            if head != "right" {
+                return Err("connection refused".to_owned());
+            }
+            let pool = PoolStatus {
+                name: pool.to_string(),
+                health: "DEGRADED".to_owned(),
+                ..PoolStatus::default()
+            };
+            Ok(Status {
+                pool,
+                ..Status::default()
+            })
+        }
+    }
+
+    #[test]
+    fn pool_of_another_head_is_shown_by_that_head_or_with_the_reason() {
+        use managed::Location;
+        let tank: PoolName = "tank".parse().expect("a name");
+        let shown = |location: Location, request: &Request| {
+            let found = look_elsewhere(&tank, location, &Heads);
+            elsewhere_answer(&tank, request, found).expect("always shown")
+        };
+        let status = |location| match shown(location, &Request::Status) {
+            Answer::Status(status) => {
+                let advice = status.pool.advice.first().map(ToString::to_string);
+                (
+                    status.served_by,
+                    status.pool.health,
+                    advice.unwrap_or_default(),
+                )
+            }
+            other => panic!("{other:?}"),
+        };
+        let on = |head: &str| Location::Head(head.to_owned());
+        let (head, health, _) = status(on("right"));
+        assert_eq!((head.as_deref(), &*health), (Some("right"), "DEGRADED"));
+        let (head, health, advice) = status(on("third"));
+        assert_eq!((head.as_deref(), &*health), (Some("third"), "UNKNOWN"));
+        for part in [
+            "`bulkhead status tank` on third",
+            "API does not respond here: connection refused",
+        ] {
+            assert!(advice.contains(part), "{part}: {advice}");
+        }
+        let (head, _, advice) = status(Location::NoHead);
+        assert!(head.is_none() && advice.contains("no head serves pool tank"));
+        let unknown = Failure::new(FailureKind::NeedsConfirmation, "no Pacemaker responds");
+        let (_, _, advice) = status(Location::Unknown(unknown));
+        assert!(advice.contains("no Pacemaker responds"), "{advice}");
+        let detail = shown(on("right"), &Request::Pool(PoolRequest::Status));
+        assert!(matches!(detail, Answer::Pool(pool) if pool.health == "DEGRADED"));
+        // A named pool without a status is a failure, with the head's name.
+        let failure = look_elsewhere(&tank, on("third"), &Heads).status;
+        let failure = failure.expect_err("it does not respond");
+        assert_eq!(failure.kind, FailureKind::Unreachable);
     }
 
     #[test]

@@ -14,12 +14,13 @@ use output::signals;
 use rendering::Printer;
 use units::PoolName;
 
-use crate::pools;
+use crate::pools::{self, OtherHeads};
 use crate::query_process::{QUERY_WAIT_MAX, QueryProcess};
 
 /// Repeats `request` at the interval `again`, and prints the responses.
 pub fn run(
     common: &Common,
+    heads: &dyn OtherHeads,
     pool: &PoolSelector,
     request: &Request,
     again: Polling,
@@ -31,7 +32,7 @@ pub fn run(
     let mut was_served = false;
     let progress = &mut |text: &str| out.progress(text);
     loop {
-        let answers = match ask(common, pool, request, &mut was_served, progress) {
+        let answers = match ask(common, heads, pool, request, &mut was_served, progress) {
             Ok(answers) => answers,
             // The process for this query was interrupted with it.
             Err(_) if interrupted.try_recv().is_ok() => return Ok(()),
@@ -64,6 +65,7 @@ pub fn run(
 
 fn ask(
     common: &Common,
+    heads: &dyn OtherHeads,
     pool: &PoolSelector,
     request: &Request,
     was_served: &mut bool,
@@ -79,7 +81,7 @@ fn ask(
         }
         Serving::Unclear => {}
     }
-    let asked = pools::ask(common, pool, request.clone(), progress)?;
+    let asked = pools::ask(common, heads, pool, request.clone(), progress)?;
     match asked.failure {
         None => Ok(asked.answers),
         // Like for a single request: a script must not mistake a part for the whole.

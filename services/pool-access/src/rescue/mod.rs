@@ -29,7 +29,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 pub fn run(args: &RescueArgs, common: &Common, out: Printer) -> Result<(), Failure> {
     if args.list {
         let list = Request::Volume(VolumeRequest::Rescue(RescueRequest::List));
-        return pools::show(common, &args.pool().into(), list, out);
+        return pools::show(common, &pools::NoOtherHeads, &args.pool().into(), list, out);
     }
     let volume = args.volume()?;
     let pool = volume.pool();
