@@ -6,6 +6,7 @@ use control::legs::{LegMemberView, LegState, LegView, LegsView, Survives};
 use leg_record::{DiskId, MemberId, Membership};
 use legs::PublishedState;
 use legs_config::{Group, LegsFile, Pool};
+use units::PoolName;
 
 /// The legs of `pool`. `device` returns the engine's name of a leg.
 pub fn view(
@@ -59,9 +60,10 @@ pub fn view(
 /// Members that must respond if there are three.
 const QUORUM: usize = 2;
 
-/// The failures that the pool survives with its current legs, and with the members that respond. Of two heads without
-/// a third member, one continues by the fence of the other.
-fn survives(file: &LegsFile, pool: &Pool, shown: &PublishedState) -> Option<Survives> {
+/// The failures that the pool survives with its current legs, and with the members that respond. A leg that has failed is
+/// no copy, also before the record excludes it. Of two heads without a third member, one continues by the fence of the
+/// other.
+pub fn survives(file: &LegsFile, pool: &Pool, shown: &PublishedState) -> Option<Survives> {
     let record = shown.record.as_ref()?;
     // A group without a current leg has not joined the pool, also if its legs are on record.
     let has_joined = |group: &&Group| {
@@ -73,7 +75,10 @@ fn survives(file: &LegsFile, pool: &Pool, shown: &PublishedState) -> Option<Surv
     let spare = |head: Option<&str>| {
         let of_group = |group: &&Group| {
             let legs = group.legs.iter().filter(|leg| Some(&*leg.head) != head);
-            let current = legs.filter(|leg| record.current.contains_key(&DiskId(leg.disk)));
+            let current = legs.filter(|leg| {
+                let disk = DiskId(leg.disk);
+                record.current.contains_key(&disk) && !has_failed(shown, disk)
+            });
             current.count().checked_sub(group.needed)
         };
         let groups: Option<Vec<usize>> = groups.iter().map(of_group).collect();
@@ -144,10 +149,30 @@ pub fn is_leg_excluded(shown: &PublishedState) -> bool {
     record.is_some_and(|record| !record.stale.is_empty() || !record.divergent.is_empty())
 }
 
+/// Whether the leg has failed, and the record still calls it current.
+fn has_failed(shown: &PublishedState, disk: DiskId) -> bool {
+    shown.awaited.contains(&disk) || shown.last == Some(disk)
+}
+
+/// The consequence of a further failure; `None` if the pool survives the loss of any disk and of any head.
+pub fn risk(pool: &PoolName, survives: &Survives) -> Option<String> {
+    let heads = survives.not_heads.join(" or ");
+    match (survives.disks, &*heads) {
+        (0, "") => Some(format!(
+            "one copy only: if one more disk fails, {pool} is down"
+        )),
+        (0, heads) => Some(format!(
+            "one copy only: if one more disk or {heads} fails, {pool} is down"
+        )),
+        (_, "") => None,
+        (_, heads) => Some(format!("if {heads} is lost, {pool} is down")),
+    }
+}
+
 fn state(shown: &PublishedState, disk: DiskId) -> LegState {
     let record = shown.record.as_ref();
     let is = |holds: &dyn Fn(&leg_record::Record) -> bool| record.is_some_and(holds);
-    if shown.awaited.contains(&disk) || shown.last == Some(disk) {
+    if has_failed(shown, disk) {
         LegState::Failing
     } else if is(&|record| record.divergent.contains(&disk)) {
         LegState::Divergent
@@ -238,6 +263,34 @@ mod tests {
         assert_eq!(survived("aabb", 1, &[1], &[]), format!("2 {all} 0"));
         // The witness is down: a head alone has no quorum.
         assert_eq!(survived("aabb", 1, &[], &[3]), r#"3 [] ["a", "b"] 0"#);
+    }
+
+    /// A leg of `aabb` fails, and the members have not excluded it yet.
+    #[test]
+    fn failing_leg_is_no_copy() {
+        let file = two_heads();
+        let pool = file.pools.values().next().expect("a pool");
+        let mut record = Record::new(123, Ballot::default(), [DiskId(11), DiskId(22)]);
+        let heads = [MemberId(1), MemberId(2)];
+        record.members = Some(Membership::TwoHeads(heads));
+        let mut shown = shown_of(record);
+        let survived = |shown: &PublishedState| survives(&file, pool, shown).expect("a record");
+        let whole = survived(&shown);
+        assert_eq!((whole.disks, whole.not_heads.len()), (1, 0));
+        assert_eq!(risk(&"tank".parse().expect("a name"), &whole), None);
+        for is_last in [false, true] {
+            shown.awaited = BTreeSet::from_iter((!is_last).then_some(DiskId(22)));
+            shown.last = is_last.then_some(DiskId(22));
+            let left = survived(&shown);
+            assert_eq!(left.disks, 0, "{is_last}");
+            assert_eq!(
+                (&*left.heads, &*left.not_heads),
+                (&["b".to_owned()][..], &["a".to_owned()][..])
+            );
+            let risk = risk(&"tank".parse().expect("a name"), &left);
+            let wanted = "one copy only: if one more disk or a fails, tank is down";
+            assert_eq!(risk.as_deref(), Some(wanted));
+        }
     }
 
     fn shown_of(record: Record) -> PublishedState {
