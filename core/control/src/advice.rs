@@ -8,6 +8,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::calendar::utc;
+
 /// Its severity.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
@@ -59,6 +61,18 @@ pub struct Advice {
     /// The device concerned, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
+    /// The head that is the cause, if one is: all consequences of its loss have the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<String>,
+    /// Start of the fault or state, in milliseconds since 1970, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since_ms: Option<u64>,
+    /// The consequence of a further failure, in a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub risk: Option<String>,
+    /// The consequences of the same cause, each in a sentence.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub details: Vec<String>,
 }
 
 impl Advice {
@@ -92,6 +106,36 @@ impl Advice {
         self.device = Some(device.into());
         self
     }
+
+    /// The cause is this head.
+    #[must_use]
+    pub fn caused_by(mut self, head: impl Into<String>) -> Self {
+        self.head = Some(head.into());
+        self
+    }
+
+    /// Adds the consequence of a further failure, if there is one.
+    #[must_use]
+    pub fn risking(mut self, risk: Option<String>) -> Self {
+        self.risk = risk;
+        self
+    }
+
+    /// Adds consequences of the same cause.
+    #[must_use]
+    pub fn with_details(mut self, details: Vec<String>) -> Self {
+        self.details = details;
+        self
+    }
+
+    /// Replaces all sentences, the command and the device by the result of `named`.
+    pub fn map_texts(&mut self, named: impl Fn(&str) -> String) {
+        let texts = [&mut self.what, &mut self.why].into_iter();
+        let texts = texts.chain(&mut self.command).chain(&mut self.device);
+        for text in texts.chain(&mut self.risk).chain(&mut self.details) {
+            *text = named(text);
+        }
+    }
 }
 
 impl fmt::Display for Advice {
@@ -100,9 +144,13 @@ impl fmt::Display for Advice {
         if let Some(command) = &self.command {
             write!(f, ": `{command}`")?;
         }
-        match self.why.is_empty() {
+        let since = self.since_ms.map(|ms| format!("since {}", utc(ms / 1000)));
+        let risk = self.risk.as_ref().map(|risk| format!("at risk: {risk}"));
+        let why = (!self.why.is_empty()).then(|| self.why.clone());
+        let reasons: Vec<String> = [why, since, risk].into_iter().flatten().collect();
+        match reasons.is_empty() {
             true => Ok(()),
-            false => write!(f, " ({})", self.why),
+            false => write!(f, " ({})", reasons.join("; ")),
         }
     }
 }
@@ -120,6 +168,16 @@ mod tests {
         assert_eq!(
             advice.to_string(),
             "replace /b: `bulkhead pool replace-disk tank /b` (/b is FAULTED)"
+        );
+        let dated = Advice {
+            since_ms: Some(3_600_000),
+            ..advice.clone().risking(Some("one copy only".to_owned()))
+        };
+        assert!(
+            dated
+                .to_string()
+                .ends_with("(/b is FAULTED; since 1970-01-01T01:00:00Z; at risk: one copy only)"),
+            "{dated}"
         );
         let json = serde_json::to_value(&advice).expect("JSON");
         assert_eq!(json["button"], "replace_disk");

@@ -313,6 +313,9 @@ pub fn maintenance_lines(pool: &PoolStatus, text: &mut String) {
     for (place, advice) in pool.advice.iter().enumerate() {
         let name = if place == 0 { "next:" } else { "then:" };
         text.push_str(&wrap::line(name, &advice.to_string()));
+        for detail in &advice.details {
+            text.push_str(&wrap::line("", detail));
+        }
     }
 }
 

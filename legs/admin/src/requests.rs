@@ -1,5 +1,6 @@
 //! Requests about legs, and advice on their state.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -393,55 +394,23 @@ pub fn advice(
             why,
         ));
     }
-    for disk in shown
-        .awaited
-        .iter()
+    let lost = lost_heads(file, pool, shown);
+    let awaited = shown.awaited.iter();
+    let awaited: Vec<String> = awaited
         .filter(|disk| shown.last != Some(**disk))
-    {
+        .map(name)
+        .collect();
+    if !awaited.is_empty() {
         let why = format!(
             "writes wait until it is on record that {} failed",
-            name(disk)
+            awaited.join(", ")
         );
         let what = "start the leg-servers of the members that do not respond, or the witness";
         advice.push(Advice::new(Severity::Error, what, why));
     }
     let record = shown.record.as_ref();
-    for (disk, stale) in record.iter().flat_map(|record| &record.stale) {
-        let since = stale.since;
-        let lacks = format!(
-            "leg {} is missing all writes since transaction group {since}",
-            name(disk)
-        );
-        if let Some(until) = shown.held.get(disk) {
-            advice.push(faulted(pool, &name(disk), *until));
-            continue;
-        }
-        let trouble = shown.troubles.get(disk);
-        let trouble = trouble.filter(|_| !shown.copying.contains(disk));
-        advice.push(match (trouble, stale.is_written) {
-            (Some(why), _) => {
-                let what = match why.contains(DIFFERENT_LEG) {
-                    true => format!(
-                        "write each disk at its own number again in {} of each head, and restart the leg-servers; replace none",
-                        path.display()
-                    ),
-                    false => of_trouble(pool, &name(disk), path),
-                };
-                let why = format!("{lacks}, and cannot be resilvered: {why}");
-                Advice::new(Severity::Error, what, why)
-            }
-            (None, true) => Advice::new(
-                Severity::Warning,
-                "wait",
-                format!("{lacks}; it is being resilvered, or will be when it can be reached"),
-            ),
-            (None, false) => Advice::new(
-                Severity::Warning,
-                "check its head and its disk: the leg returns automatically",
-                lacks,
-            ),
-        });
-    }
+    advice.extend(lost.iter().map(|head| head.advice(file, pool, shown)));
+    advice.extend(of_stale((file, path), pool, shown, &lost));
     for disk in record.iter().flat_map(|record| &record.divergent) {
         let why = format!(
             "leg {} has a history that is not this pool's, and is left alone",
@@ -469,14 +438,189 @@ pub fn advice(
         );
         advice.push(Advice::new(Severity::Error, what, why));
     }
-    for (member, why) in &shown.unresponsive {
+    let is_told = |member: &MemberId| lost.iter().any(|head| head.member == *member);
+    for (member, why) in shown
+        .unresponsive
+        .iter()
+        .filter(|(member, _)| !is_told(member))
+    {
         let what = of_unresponsive((file, path), pool, *member, why);
         let why = format!("member {} does not answer: {why}", file.name(*member));
-        advice.push(Advice::new(Severity::Warning, what, why));
+        let unresponsive = Advice::new(Severity::Warning, what, why);
+        let is_head = file.member(*member).map(|one| one.kind) == Some(Kind::Head);
+        advice.push(match is_head {
+            true => unresponsive.caused_by(file.name(*member)),
+            false => unresponsive.about(file.name(*member)),
+        });
+    }
+    let survives = file.pools.get(pool);
+    let survives = survives.and_then(|configured| view::survives(file, configured, shown));
+    let risk = survives.and_then(|survives| view::risk(pool, &survives));
+    for advice in &mut advice {
+        advice.risk.clone_from(&risk);
     }
     advice.extend(of_members((file, path), pool, shown));
     advice.extend(unattached(file, pool, shown));
     advice.extend(unjoined(file, pool, shown));
+    advice
+}
+
+/// A head that is unreachable, with the legs that are missing because of that.
+struct LostHead<'a> {
+    member: MemberId,
+    why: &'a str,
+    legs: Vec<DiskId>,
+}
+
+/// The unreachable heads with missing legs of `pool`. A leg that is faulted, or of which the path has a different disk,
+/// has another cause.
+fn lost_heads<'a>(
+    file: &LegsFile,
+    pool: &PoolName,
+    shown: &'a PublishedState,
+) -> Vec<LostHead<'a>> {
+    let lost = shown.unresponsive.iter();
+    let lost = lost.filter_map(|(member, why)| match why {
+        Unresponsive::Lost(why) => Some((*member, why.as_str())),
+        _ => None,
+    });
+    let record = shown.record.as_ref();
+    let is_missing = |disk: DiskId| {
+        let is_stale = record.is_some_and(|record| record.stale.contains_key(&disk));
+        let trouble = shown.troubles.get(&disk);
+        let is_different = trouble.is_some_and(|why| why.contains(DIFFERENT_LEG));
+        let is_stale = is_stale && !shown.held.contains_key(&disk) && !is_different;
+        is_stale || shown.awaited.contains(&disk)
+    };
+    let with_legs = lost.map(|(member, why)| {
+        let head = file.name(member);
+        let groups = file.pools.get(pool).into_iter();
+        let legs = groups
+            .flat_map(|pool| &pool.groups)
+            .flat_map(|group| &group.legs);
+        let own = legs
+            .filter(|leg| leg.head == head)
+            .map(|leg| DiskId(leg.disk));
+        LostHead {
+            member,
+            why,
+            legs: own.filter(|disk| is_missing(*disk)).collect(),
+        }
+    });
+    with_legs.filter(|head| !head.legs.is_empty()).collect()
+}
+
+impl LostHead<'_> {
+    fn advice(&self, file: &LegsFile, pool: &PoolName, shown: &PublishedState) -> Advice {
+        let head = file.name(self.member);
+        let legs = match self.legs.len() {
+            1 => format!("its leg of pool {pool} is missing"),
+            count => format!("its {count} legs of pool {pool} are missing"),
+        };
+        let why = format!("member {head} does not answer: {}; {legs}", self.why);
+        let what = format!(
+            "start {head}, or bulkhead-leg-server there, and check the networks to it: its legs return automatically"
+        );
+        let record = shown.record.as_ref();
+        let stale = |disk| record.and_then(|record| record.stale.get(disk));
+        let details = self.legs.iter().map(|disk| match stale(disk) {
+            Some(stale) => missing_since(&file.disk_name(*disk), stale.since),
+            None => format!("leg {} has failed", file.disk_name(*disk)),
+        });
+        Advice::new(Severity::Warning, what, why)
+            .caused_by(head)
+            .with_details(details.collect())
+    }
+}
+
+fn missing_since(leg: &str, group: u64) -> String {
+    format!("leg {leg} is missing all writes since transaction group {group}")
+}
+
+/// The state of a stale leg, which determines the advice.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Absence {
+    /// The disk at its path is a different one.
+    Different(String),
+    /// It is being resilvered, or will be when it is reachable.
+    Returning,
+    /// It is away.
+    Away,
+}
+
+/// Advice on stale legs, without those of the heads in `lost`: one for the legs of a head in the same state.
+fn of_stale(
+    (file, path): (&LegsFile, &Path),
+    pool: &PoolName,
+    shown: &PublishedState,
+    lost: &[LostHead<'_>],
+) -> Vec<Advice> {
+    let mut advice = Vec::new();
+    let mut alike: BTreeMap<(String, Absence), Vec<String>> = BTreeMap::new();
+    let mut details: BTreeMap<String, String> = BTreeMap::new();
+    let record = shown.record.as_ref();
+    for (disk, stale) in record.iter().flat_map(|record| &record.stale) {
+        let leg = file.disk_name(*disk);
+        if let Some(until) = shown.held.get(disk) {
+            advice.push(faulted(pool, &leg, *until).about(&leg));
+            continue;
+        }
+        if lost.iter().any(|head| head.legs.contains(disk)) {
+            continue;
+        }
+        let detail = missing_since(&leg, stale.since);
+        let trouble = shown.troubles.get(disk);
+        let trouble = trouble.filter(|_| !shown.copying.contains(disk));
+        let absence = match trouble {
+            Some(why) if why.contains(DIFFERENT_LEG) => Absence::Different(why.clone()),
+            Some(why) => {
+                let what = of_trouble(pool, &leg, path);
+                let why =
+                    format!("leg {leg} is missing all writes, and cannot be resilvered: {why}");
+                let trouble = Advice::new(Severity::Error, what, why).about(&leg);
+                advice.push(trouble.with_details(vec![detail]));
+                continue;
+            }
+            None if stale.is_written => Absence::Returning,
+            None => Absence::Away,
+        };
+        let head = leg.split(':').next().unwrap_or_default().to_owned();
+        details.insert(leg.clone(), detail);
+        alike.entry((head, absence)).or_default().push(leg);
+    }
+    let of_legs = |((_, absence), legs): ((String, Absence), Vec<String>)| {
+        let missing = match &*legs {
+            [leg] => format!("leg {leg} is missing all writes"),
+            legs => format!("legs {} are missing all writes", legs.join(", ")),
+        };
+        let advice = match absence {
+            Absence::Different(why) => Advice::new(
+                Severity::Error,
+                format!(
+                    "write each disk at its own number again in {} of each head, and restart the leg-servers; replace none",
+                    path.display()
+                ),
+                format!("{missing}, and cannot be resilvered: {why}"),
+            ),
+            Absence::Returning => Advice::new(
+                Severity::Warning,
+                "wait",
+                format!("{missing}; the data is copied, or will be when the head can be reached"),
+            ),
+            Absence::Away => Advice::new(
+                Severity::Warning,
+                "check its head and its disk: the leg returns automatically",
+                missing,
+            ),
+        };
+        let details = legs.iter().filter_map(|leg| details.get(leg).cloned());
+        let advice = advice.with_details(details.collect());
+        match legs.first() {
+            Some(leg) => advice.about(leg),
+            None => advice,
+        }
+    };
+    advice.extend(alike.into_iter().map(of_legs));
     advice
 }
 
@@ -581,7 +725,7 @@ mod tests {
     use super::*;
     use crate::multi_head::tests::two_heads;
     use leg_record::{Ballot, MissingData};
-    use std::collections::{BTreeMap, BTreeSet};
+    use std::collections::BTreeSet;
     use std::time::Duration;
 
     const MISSING_DATA: MissingData = MissingData {
@@ -607,10 +751,14 @@ mod tests {
             .iter()
             .map(ToString::to_string)
             .collect();
-        assert_eq!(reported.len(), 2, "{reported:?}");
-        assert!(reported[0].contains("b:/y is missing all writes since transaction group 30"));
-        assert!(reported[1].contains("member b does not answer: connection refused"));
-        assert!(reported[1].contains("start bulkhead-leg-server there"));
+        assert_eq!(reported.len(), 1, "{reported:?}");
+        for part in [
+            "member b does not answer: connection refused; its leg of pool tank is missing",
+            "bulkhead-leg-server there",
+            "at risk: one copy only: if one more disk or a fails, tank is down",
+        ] {
+            assert!(reported[0].contains(part), "{part}: {reported:?}");
+        }
         for (why, what) in [
             (
                 Unresponsive::Stranger("who".to_owned()),
@@ -636,6 +784,54 @@ mod tests {
                 reported[1]
             );
         }
+    }
+
+    /// All consequences of a lost head are details of one cause.
+    #[test]
+    fn lost_head_is_one_advice_with_its_legs_as_details() {
+        let mut file = two_heads();
+        let pool = file.pools.get_mut(&tank()).expect("a pool");
+        let legs = &mut pool.groups[0].legs;
+        let more = (33..36).map(|disk| legs_config::Leg {
+            disk,
+            head: "b".to_owned(),
+            path: format!("/y{disk}").into(),
+        });
+        legs.extend(more);
+        let disks = [11, 22, 33, 34, 35].map(DiskId);
+        let mut record = Record::new(123, Ballot::default(), disks);
+        for disk in [22, 33, 34] {
+            record.drop_disk(DiskId(disk), MISSING_DATA);
+        }
+        let mut shown = shown(record);
+        shown.awaited.insert(DiskId(35));
+        let refused = Unresponsive::Lost("connection refused".to_owned());
+        shown.unresponsive.insert(MemberId(2), refused);
+        // It failed to be resilvered because the head is gone.
+        let trouble = "it does not respond".to_owned();
+        shown.troubles.insert(DiskId(33), trouble);
+        let reported = || advice((&file, Path::new("/legs")), &tank(), &shown);
+        let found = reported();
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].why.contains("writes wait"), "{found:?}");
+        assert_eq!(found[1].head.as_deref(), Some("b"));
+        assert!(found[1].why.contains("its 4 legs of pool tank are missing"));
+        assert_eq!(found[1].details.len(), 4, "{found:?}");
+        // The head is back: its legs are one advice until they are resilvered, but for the one with a trouble.
+        shown.unresponsive.clear();
+        shown.awaited.clear();
+        let found = advice((&file, Path::new("/legs")), &tank(), &shown);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(
+            found[0]
+                .why
+                .contains("b:/y33 is missing all writes, and cannot")
+        );
+        assert!(
+            found[1]
+                .why
+                .contains("legs b:/y, b:/y34 are missing all writes")
+        );
     }
 
     /// An open pool with that record, with its members named.

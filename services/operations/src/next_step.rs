@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use control::answer::{DamageView, DeviceView, PoolStatus};
-use control::calendar::utc;
 use control::space::{FULL_PERCENTS, full_level};
 use control::words::bytes;
 use control::{Advice, Button, Severity};
@@ -50,14 +49,15 @@ pub fn add_write_wait(pool: &mut PoolStatus) {
     };
     match pool.advice.first_mut() {
         Some(first) if pool.suspended => {
-            first.why = format!("{}, since {}", first.why, utc(wait.since));
+            first.since_ms = Some(wait.since * 1000);
         }
         // A leg that blocks the writes has its own, more specific action.
         _ if pool.suspended => {}
         _ => {
             pool.health = "WAITING".to_owned();
             let what = "see which device does not answer, and take it out of use if this lasts";
-            let step = Advice::new(Severity::Error, what, wait.to_string());
+            let mut step = Advice::new(Severity::Error, what, &wait.why);
+            step.since_ms = Some(wait.since * 1000);
             let step = step.by(format!("bulkhead pool status {}", pool.name));
             pool.advice.insert(0, step);
         }

@@ -19,6 +19,7 @@ mod keys;
 mod lazy;
 mod leg_watch;
 pub mod listen;
+mod noticed;
 mod partitions;
 mod pending_events;
 mod portals;

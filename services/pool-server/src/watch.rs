@@ -20,6 +20,7 @@ use super::device_return::DeviceReturn;
 use super::diagnosis::Diagnosis;
 use super::journal::{Journal, now_ms};
 use super::leg_watch::{LegWatch, is_of_leg};
+use super::noticed::Noticed;
 use super::room::{Refusals, Room};
 use super::shared_pool::SharedPool;
 use super::spares::Spares;
@@ -46,6 +47,7 @@ pub struct Watch {
     /// Legs on several heads.
     legs: Option<Arc<dyn LegControl>>,
     leg_watch: Mutex<LegWatch>,
+    noticed: Mutex<Noticed>,
 }
 
 /// The refusal of a change that would block.
@@ -86,6 +88,7 @@ impl Watch {
             changed: Condvar::new(),
             legs,
             leg_watch: Mutex::default(),
+            noticed: Mutex::default(),
         });
         // After the first request the engine has cached the pool's handle, so that later ones never block.
         watch.tick();
@@ -228,6 +231,7 @@ impl Watch {
             told.add_to(&mut status);
             self.complete_legs(&mut status);
         }
+        self.date(&mut status);
         let age = at.elapsed();
         Some((status, (age > AGE_MAX).then_some(age)))
     }
@@ -272,6 +276,17 @@ impl Watch {
             self.leg_watch().complete(&mut legs, status, now_ms());
             status.legs = Some(legs);
         }
+    }
+
+    /// Adds to each advice the start of its cause: of a leg or a device by the events, which earlier servers wrote, too;
+    /// else the time at which this server noticed it.
+    fn date(&self, status: &mut PoolStatus) {
+        let newest = |device: &str| {
+            let newest = self.journal.newest(device, |kind| kind == "state");
+            newest.map(|(_, at_ms)| at_ms)
+        };
+        let mut noticed = self.noticed.lock().expect("no holder panics");
+        noticed.date(status, &newest, now_ms());
     }
 
     /// Reports events of legs. Requires the events of earlier servers.
@@ -352,6 +367,7 @@ impl Watch {
                     if let Some(of_legs) = self.reported_legs() {
                         of_legs.add_to(&mut told);
                     }
+                    self.date(&mut told);
                     self.report(last.as_ref(), &status, &told);
                     self.check_legs(&told);
                     let space = status.space.as_ref();
