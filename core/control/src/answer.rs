@@ -332,6 +332,23 @@ pub struct PoolLoad {
     pub suspended: bool,
     /// The pool as a whole; its members are the groups and devices.
     pub whole: DeviceLoad,
+    /// The names of legs, by the names of their devices.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub leg_names: BTreeMap<String, String>,
+}
+
+impl PoolLoad {
+    /// Replaces the names of devices that are legs by the names of the legs.
+    pub fn name_legs(&mut self) {
+        fn name_in(names: &BTreeMap<String, String>, device: &mut DeviceLoad) {
+            if let Some(name) = names.get(&device.name) {
+                device.name.clone_from(name);
+            }
+            let members = device.members.iter_mut();
+            members.for_each(|member| name_in(names, member));
+        }
+        name_in(&self.leg_names, &mut self.whole);
+    }
 }
 
 /// I/O of a pool, a group or a device. Counts of a group and of the pool are the sums of their devices'.

@@ -98,6 +98,33 @@ impl LegsView {
         let leg = self.legs.iter().find(|leg| leg.device == device)?;
         Some(&leg.name)
     }
+
+    /// Replaces the engine's names of legs in a text by the names of the legs.
+    pub fn with_names(&self, text: &str) -> String {
+        let mut named = String::with_capacity(text.len());
+        let mut rest = text;
+        while !rest.is_empty() {
+            let legs = self.legs.iter().filter(|leg| !leg.device.is_empty());
+            let found = legs.filter_map(|leg| Some((position_of(rest, &leg.device)?, leg)));
+            let Some((at, leg)) = found.min_by_key(|(at, _)| *at) else {
+                break;
+            };
+            named.push_str(&rest[..at]);
+            named.push_str(&leg.name);
+            rest = &rest[at + leg.device.len()..];
+        }
+        named + rest
+    }
+}
+
+/// The position of a leg's number in a text: `legs/tank/2` is not in `legs/tank/21`.
+fn position_of(text: &str, device: &str) -> Option<usize> {
+    let is_whole = |at: &usize| {
+        let next = text[at + device.len()..].chars().next();
+        !next.is_some_and(|next| next.is_ascii_digit())
+    };
+    let mut found = text.match_indices(device).map(|(at, _)| at);
+    found.find(is_whole)
 }
 
 /// A leg.
@@ -154,4 +181,39 @@ pub struct LegMemberView {
     /// Why not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_have_the_names_of_legs_instead_of_their_numbers() {
+        let leg = |name: &str, disk: u64| LegView {
+            name: name.to_owned(),
+            device: format!("/run/bulkhead/legs/tank/{disk}"),
+            ..LegView::default()
+        };
+        let view = LegsView {
+            legs: vec![leg("a:/x", 2), leg("b:/y", 21)],
+            ..LegsView::default()
+        };
+        for (text, named) in [
+            (
+                "/run/bulkhead/legs/tank/21 has 4 errors",
+                "b:/y has 4 errors",
+            ),
+            (
+                "open /run/bulkhead/legs/tank/2: no; /run/bulkhead/legs/tank/21, too",
+                "open a:/x: no; b:/y, too",
+            ),
+            (
+                "/run/bulkhead/legs/tank/23 left",
+                "/run/bulkhead/legs/tank/23 left",
+            ),
+            ("", ""),
+        ] {
+            assert_eq!(view.with_names(text), named);
+        }
+    }
 }

@@ -377,14 +377,14 @@ fn pool_status(pool: &PoolStatus) -> String {
     if let Some(scan) = &pool.scan {
         let _ = writeln!(text, "scan:     {}", scan_line(scan));
     }
-    daily::maintenance_lines(pool, &mut text);
+    let mut named = pool.clone();
+    named.name_legs();
+    daily::maintenance_lines(&named, &mut text);
     if let Some(view) = &pool.legs {
         text.push_str(&legs::legs(view));
     }
     let mut table = Table::new(&["DEVICE", "STATE", ">READ", ">WRITE", ">CKSUM", "NOTE"]);
     let mut role = "data";
-    let mut named = pool.clone();
-    named.name_legs();
     for device in &named.devices {
         if device.role != role {
             role = &device.role;

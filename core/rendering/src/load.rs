@@ -18,7 +18,13 @@ const SECOND_NS: f64 = 1e9;
 /// Renders the table of `now`: since `before` if the counters were not reset in between, else since the pool was
 /// opened.
 pub fn table(before: Option<&PoolLoad>, now: &PoolLoad) -> String {
-    shown(before, now, wrap::columns())
+    let named = |load: &PoolLoad| {
+        let mut load = load.clone();
+        load.name_legs();
+        load
+    };
+    let before = before.map(named);
+    shown(before.as_ref(), &named(now), wrap::columns())
 }
 
 fn shown(before: Option<&PoolLoad>, now: &PoolLoad, columns: usize) -> String {
@@ -118,6 +124,10 @@ impl Names {
 }
 
 fn end_of(name: &str) -> &str {
+    // Its head is the main part of the name of a leg.
+    if control::operations::pool::layout::is_leg(name) {
+        return name;
+    }
     name.rsplit('/').next().unwrap_or(name)
 }
 
@@ -267,6 +277,7 @@ mod tests {
             counted_ns: seconds * 1_000_000_000,
             suspended: false,
             whole: device("tank", writes, vec![mirror]),
+            ..PoolLoad::default()
         }
     }
 
@@ -276,6 +287,16 @@ mod tests {
         let mut rows = rows.map(|cells| cells.collect::<Vec<_>>().join(" "));
         let row = rows.find(|row| row.starts_with(&format!("{device} ")));
         row.unwrap_or_else(|| panic!("no {device}: {text}"))
+    }
+
+    #[test]
+    fn legs_have_their_names() {
+        let mut load = look(1, 10, 100);
+        let device = "/dev/disk/by-id/scsi-a".to_owned();
+        load.leg_names.insert(device, "right:/y".to_owned());
+        let text = table(None, &load);
+        assert!(row(&text, "right:/y").starts_with("right:/y"), "{text}");
+        assert!(row(&text, "scsi-b").starts_with("scsi-b"), "{text}");
     }
 
     #[test]

@@ -437,7 +437,7 @@ impl LegsOfPool {
     }
 
     fn refused(&self, error: &legs::Failure) -> Failure {
-        refused(&self.pool, error)
+        self.with_names(refused(&self.pool, error))
     }
 
     /// Replaces the engine's names of legs in a message by those in the configuration.

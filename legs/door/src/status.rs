@@ -30,6 +30,9 @@ impl LegStatus {
         };
         status.advice.retain(|advice| !is_of_a_device(advice));
         status.advice.splice(0..0, self.advice);
+        for advice in &mut status.advice {
+            advice.map_texts(|text| self.view.with_names(text));
+        }
         status.legs = Some(self.view);
         if self.is_leg_excluded && status.health == HEALTH_OK {
             status.health = HEALTH_DEGRADED.to_owned();
@@ -51,26 +54,42 @@ const HEALTH_WRITES_WAIT: &str = "WAITING";
 mod tests {
     use super::*;
     use control::Severity;
+    use control::legs::LegView;
 
     #[test]
     fn status_advises_no_replace_or_clear_and_reports_waiting() {
         let device = Advice::new(Severity::Error, "replace /x", "it failed");
         let space = Advice::new(Severity::Warning, "make room", "it is full");
+        let leg = LegView {
+            name: "b:/y".to_owned(),
+            device: "/run/bulkhead/legs/tank/22".to_owned(),
+            ..LegView::default()
+        };
+        let scrub = Advice::new(
+            Severity::Warning,
+            "find out whether these errors were all",
+            "/run/bulkhead/legs/tank/22 had 4 errors",
+        );
         let status_of = |do_writes_wait| LegStatus {
             advice: vec![Advice::new(Severity::Error, "see to the leg", "it failed")],
             do_writes_wait,
             is_leg_excluded: false,
-            view: LegsView::default(),
+            view: LegsView {
+                legs: vec![leg.clone()],
+                ..LegsView::default()
+            },
         };
         let mut status = PoolStatus {
             health: "ONLINE".to_owned(),
-            advice: vec![device.offering(Button::ReplaceDisk), space],
+            advice: vec![device.offering(Button::ReplaceDisk), space, scrub],
             ..PoolStatus::default()
         };
         let mut waits = status.clone();
         status_of(false).add_to(&mut status);
         let what: Vec<&str> = status.advice.iter().map(|one| &*one.what).collect();
-        assert_eq!(what, ["see to the leg", "make room"]);
+        let scrub = "find out whether these errors were all";
+        assert_eq!(what, ["see to the leg", "make room", scrub]);
+        assert_eq!(status.advice[2].why, "b:/y had 4 errors");
         assert_eq!(status.health, "ONLINE");
         let copied = LegStatus {
             is_leg_excluded: true,

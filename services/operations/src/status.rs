@@ -109,6 +109,7 @@ pub fn pool_status(context: &Context<'_>, space: Option<PoolSpace>) -> Result<Po
             counted_ns: status.load.counted_ns,
             suspended: status.suspended.is_some(),
             whole: load(status.load),
+            ..PoolLoad::default()
         },
     };
     view.advice = match status.suspended {

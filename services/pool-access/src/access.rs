@@ -604,9 +604,10 @@ pub fn discover(common: &Common) -> Result<Answer, Failure> {
 fn served(common: &Common, name: &PoolName) -> Option<PoolSummary> {
     let mut client = sockets::connect(common, name).ok()??;
     let request = Request::Pool(PoolRequest::Status);
-    let Ok(Answer::Pool(status)) = client.call(request, &mut |_| ()) else {
+    let Ok(Answer::Pool(mut status)) = client.call(request, &mut |_| ()) else {
         return None;
     };
+    status.name_legs();
     let mut devices = Vec::new();
     let mut queue: Vec<_> = status.devices.iter().collect();
     while let Some(device) = queue.pop() {

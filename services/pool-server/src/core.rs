@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use api::audit::Lines;
 use control::answer::{Done, FrozenView, OpenFilesView, ServerStatus};
+use control::legs::LegsView;
 use control::operations::Scheduling;
 use control::operations::pool::close::Close;
 use control::operations::pool::destroy::Destroy;
@@ -352,6 +353,47 @@ impl Handler for Core {
     }
 
     fn handle(&self, request: Request, progress: &mut dyn FnMut(&str)) -> Result<Answer, Failure> {
+        match self.handle_by_device(request, progress) {
+            answer @ (Ok(Answer::Done(_)) | Err(_)) => match self.watch.leg_names() {
+                None => answer,
+                Some(legs) => with_leg_names(&legs, answer),
+            },
+            answer => answer,
+        }
+    }
+
+    fn handle_with(
+        &self,
+        request: Request,
+        attached: Attached<'_>,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Answer, Failure> {
+        match request {
+            Request::Transfer(request) => self.transfer(request, attached, progress),
+            other => self.handle(other, progress),
+        }
+    }
+}
+
+/// Replaces the engine's names of legs in the sentences of a response.
+fn with_leg_names(legs: &LegsView, answer: Result<Answer, Failure>) -> Result<Answer, Failure> {
+    match answer {
+        Ok(Answer::Done(mut done)) => {
+            done.message = legs.with_names(&done.message);
+            Ok(Answer::Done(done))
+        }
+        Ok(answer) => Ok(answer),
+        Err(failure) => Err(failure.map_text(|text| legs.with_names(text))),
+    }
+}
+
+impl Core {
+    /// Handles a request. Sentences in the response have the engine's names of legs.
+    fn handle_by_device(
+        &self,
+        request: Request,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Answer, Failure> {
         if let Some(end) = is_end(&request) {
             self.refuse_end_in_use(&request)?;
             if end == End::Destroy {
@@ -369,6 +411,9 @@ impl Handler for Core {
                 if let Some(answer) = operations::of_pool_state(request) {
                     let (mut state, _) = self.pool_status()?;
                     state.load.suspended = state.suspended;
+                    let legs = state.legs.iter().flat_map(|legs| &legs.legs);
+                    let names = legs.map(|leg| (leg.device.clone(), leg.name.clone()));
+                    state.load.leg_names = names.collect();
                     return Ok(answer(state));
                 }
             }
@@ -416,20 +461,6 @@ impl Handler for Core {
         Ok(answer)
     }
 
-    fn handle_with(
-        &self,
-        request: Request,
-        attached: Attached<'_>,
-        progress: &mut dyn FnMut(&str),
-    ) -> Result<Answer, Failure> {
-        match request {
-            Request::Transfer(request) => self.transfer(request, attached, progress),
-            other => self.handle(other, progress),
-        }
-    }
-}
-
-impl Core {
     /// A request about a stream, with the descriptor that came along.
     fn transfer(
         &self,

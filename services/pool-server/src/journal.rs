@@ -8,6 +8,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use control::Answer;
 use control::answer::Event;
+use control::legs::LegsView;
 use operations::events::{self, EVENTS_MAX, NewEvent};
 
 use super::pending_events::PendingEvents;
@@ -21,6 +22,8 @@ const END_WAIT: Duration = Duration::from_secs(2);
 /// The event journal.
 pub struct Journal {
     state: Mutex<State>,
+    /// The names of the pool's legs, if it has any.
+    legs: Mutex<LegsView>,
     changed: Condvar,
 }
 
@@ -52,6 +55,7 @@ impl Journal {
         };
         Arc::new(Self {
             state: Mutex::new(state),
+            legs: Mutex::default(),
             changed: Condvar::new(),
         })
     }
@@ -69,6 +73,11 @@ impl Journal {
         self.state.lock().expect("no holder panics")
     }
 
+    /// Sets the names of legs for later events.
+    pub fn set_legs(&self, legs: &LegsView) {
+        self.legs.lock().expect("no holder panics").clone_from(legs);
+    }
+
     /// Stores and logs an event.
     pub fn add(&self, news: NewEvent) {
         self.add_at(news, now_ms());
@@ -76,6 +85,13 @@ impl Journal {
 
     /// Like [`Self::add`], with a time in milliseconds since 1970.
     pub fn add_at(&self, news: NewEvent, at_ms: u64) {
+        let legs = self.legs.lock().expect("no holder panics");
+        let news = NewEvent {
+            device: news.device.map(|device| legs.with_names(&device)),
+            message: legs.with_names(&news.message),
+            ..news
+        };
+        drop(legs);
         let device = news.device.as_deref().unwrap_or_default();
         match news.is_bad {
             true if device.is_empty() => tracing::error!(kind = news.kind, "{}", news.message),

@@ -163,6 +163,11 @@ impl Watch {
         })
     }
 
+    /// The legs with their names, if the pool has legs on several heads.
+    pub fn leg_names(&self) -> Option<LegsView> {
+        self.reported_legs().map(|told| told.view)
+    }
+
     /// Whether the pool has legs on several heads.
     pub fn reports_legs(&self) -> bool {
         self.legs.is_some()
@@ -366,6 +371,9 @@ impl Watch {
                     let mut told = status.clone();
                     if let Some(of_legs) = self.reported_legs() {
                         of_legs.add_to(&mut told);
+                    }
+                    if let Some(legs) = &told.legs {
+                        self.journal.set_legs(legs);
                     }
                     self.date(&mut told);
                     self.report(last.as_ref(), &status, &told);
