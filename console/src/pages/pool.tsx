@@ -114,6 +114,8 @@ function AdviceList({ pool, problems }: { pool: PoolStatus; problems: string[] }
           <ToneIcon tone={TONES[advice.severity]} />
           <div>
             {advice.why && <p><strong>{advice.why}</strong></p>}
+            {advice.since_ms != null && <p class="muted">Since {moment(advice.since_ms)}</p>}
+            {(advice.details ?? []).length > 0 && <ul class="muted">{(advice.details ?? []).map((detail) => <li key={detail}>{detail}</li>)}</ul>}
             <AdviceLine advice={advice} pool={pool} />
           </div>
         </div>

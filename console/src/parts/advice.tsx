@@ -19,6 +19,7 @@ export function AdviceLine({ advice, pool }: { advice: Advice; pool: PoolStatus 
         <Said text={advice.what} />
         {advice.command && <>: <code>{advice.command}</code></>}
       </p>
+      {advice.risk && <p class="muted">At risk: {advice.risk}</p>}
       {pool && <AdviceButton advice={advice} pool={pool} />}
     </div>
   );

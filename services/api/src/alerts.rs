@@ -1,5 +1,6 @@
 //! Derives the alerts, in sentences, the worst first. Pure.
 
+mod cause;
 mod safeguards;
 
 use std::collections::BTreeMap;
@@ -7,7 +8,8 @@ use std::collections::BTreeMap;
 use control::answer::{DeviceView, PoolStatus};
 use control::{Advice, Button, Severity};
 
-use crate::view::{Alert, Overview, PoolOverview};
+use self::cause::Causes;
+use crate::view::{Alert, LinkView, Overview, PoolOverview};
 
 const ERROR: &str = "error";
 const WARNING: &str = "warning";
@@ -23,12 +25,14 @@ fn alert(severity: &str, about: &str, sentence: String, advice: Option<&str>) ->
         sentence,
         since_ms: None,
         advice: advice.map(|what| Advice::new(Severity::default(), what, "")),
+        details: Vec::new(),
     }
 }
 
 /// The alerts of an overview, and of the `problems` of the surroundings.
 pub fn of(overview: &Overview, problems: &[String]) -> Vec<Alert> {
     let mut alerts = Vec::new();
+    let causes = Causes::of(overview);
     safeguards::of(overview, &mut alerts);
     let waits = &overview.safeguards.power_offs;
     let heads = overview.heads.iter();
@@ -38,21 +42,35 @@ pub fn of(overview: &Overview, problems: &[String]) -> Vec<Alert> {
             "online" | "unknown" => continue,
             "standby" => (
                 INFO,
-                "`pcs node unstandby` or `crm_standby -D` lets it serve again",
+                Advice::new(Severity::Info, "let it serve again when it is ready", "")
+                    .by(format!("crm_standby --node {} --delete", head.name)),
             ),
             _ => (
                 ERROR,
-                "find out why; until it is back, no head can take over from the remaining ones",
+                Advice::new(
+                    Severity::Error,
+                    format!(
+                        "power {} on, find out why it is gone (\"A head was powered off\" in the guide to failures), and check the appliance \
+                         then; until it is back, no head can take over from the remaining ones",
+                        head.name
+                    ),
+                    "",
+                )
+                .by("bulkhead appliance check --ssh"),
             ),
         };
-        alerts.push(alert(
-            severity,
-            &about,
-            format!("{} is {}", head.name, head.state),
-            Some(advice),
-        ));
+        let sentence = format!("{} is {}", head.name, head.state);
+        alerts.push(with_advice(severity, &about, sentence, Some(&advice)));
     }
-    for link in overview.links.iter().filter(|link| link.state == "down") {
+    // A lost head is not reached over any network.
+    let is_explained = |link: &LinkView| {
+        [&link.from, &link.to]
+            .iter()
+            .any(|head| causes.is_lost(head))
+    };
+    let links = overview.links.iter();
+    let links = links.filter(|link| link.state == "down" && !is_explained(link));
+    for link in links {
         let about = format!("network {}", link.network);
         let sentence = format!(
             "{} does not reach {} over {}",
@@ -64,9 +82,10 @@ pub fn of(overview: &Overview, problems: &[String]) -> Vec<Alert> {
     for pool in &overview.pools {
         match safeguards::explains(overview, &pool.name) {
             true => of_problems(pool, &mut alerts),
-            false => of_pool(pool, &mut alerts),
+            false => of_pool(pool, &causes, &mut alerts),
         }
     }
+    causes.fold_into(&mut alerts);
     for problem in problems {
         alerts.push(alert(WARNING, "appliance", problem.clone(), None));
     }
@@ -88,7 +107,7 @@ pub fn of(overview: &Overview, problems: &[String]) -> Vec<Alert> {
     alerts
 }
 
-fn of_pool(pool: &PoolOverview, alerts: &mut Vec<Alert>) {
+fn of_pool(pool: &PoolOverview, causes: &Causes<'_>, alerts: &mut Vec<Alert>) {
     let about = format!("pool {}", pool.name);
     let name = &pool.name;
     match pool.state.as_str() {
@@ -115,7 +134,7 @@ fn of_pool(pool: &PoolOverview, alerts: &mut Vec<Alert>) {
         _ => {}
     }
     if let (Some(home), Some(by)) = (&pool.home, &pool.served_by) {
-        if home != by {
+        if home != by && !causes.is_lost(home) {
             let sentence = format!("{name} is served by {by}, its home is {home}");
             alerts.push(alert(
                 INFO,
@@ -127,7 +146,7 @@ fn of_pool(pool: &PoolOverview, alerts: &mut Vec<Alert>) {
     }
     of_problems(pool, alerts);
     if let Some(status) = &pool.pool {
-        of_status(&about, status, alerts);
+        of_status(&about, status, causes, alerts);
     }
 }
 
@@ -140,15 +159,22 @@ fn of_problems(pool: &PoolOverview, alerts: &mut Vec<Alert>) {
     }
 }
 
-fn of_status(about: &str, status: &PoolStatus, alerts: &mut Vec<Alert>) {
+fn of_status(about: &str, status: &PoolStatus, causes: &Causes<'_>, alerts: &mut Vec<Alert>) {
     let name = &status.name;
+    let is_folded = |advice: &&Advice| causes.is_about(advice);
+    let is_degraded_by_head = status.advice.iter().any(|advice| is_folded(&advice));
     let health = match status.health.as_str() {
         "ONLINE" => None,
         "DEGRADED" => Some(WARNING),
         _ => Some(ERROR),
     };
-    let mut alerts_for = status.advice.iter();
-    if let Some(severity) = health {
+    let mut alerts_for = status.advice.iter().filter(|advice| !is_folded(advice));
+    let severity = match (health, alerts_for.clone().next()) {
+        // The alert about the head contains it.
+        (Some(WARNING), None) if is_degraded_by_head => None,
+        (health, _) => health,
+    };
+    if let Some(severity) = severity {
         let first = alerts_for.next();
         let why = first.map(|advice| format!(": {}", advice.why));
         let sentence = format!("{name} is {}{}", status.health, why.unwrap_or_default());
@@ -167,32 +193,43 @@ fn of_status(about: &str, status: &PoolStatus, alerts: &mut Vec<Alert>) {
             Some(advice),
         ));
     }
-    for device in &status.devices {
-        of_device(about, name, device, &status.advice, alerts);
+    let mut named = status.clone();
+    named.name_legs();
+    let legs = status.legs.iter().flat_map(|legs| &legs.legs);
+    let lost_legs = legs.filter(|leg| causes.has(&leg.head));
+    let lost_legs: Vec<&str> = lost_legs.map(|leg| leg.name.as_str()).collect();
+    for device in &named.devices {
+        of_device(about, name, device, (&status.advice, &lost_legs), alerts);
     }
 }
 
 fn with_advice(severity: &str, about: &str, sentence: String, advice: Option<&Advice>) -> Alert {
     Alert {
         advice: advice.cloned(),
+        since_ms: advice.and_then(|advice| advice.since_ms),
+        details: advice.map_or_else(Vec::new, |advice| advice.details.clone()),
         ..alert(severity, about, sentence, None)
     }
 }
 
-/// Device errors that the `advice` of the pool's server does not cover.
+/// Device errors that the `advice` of the pool's server, and an alert about the head of the legs in `lost_legs`, do not
+/// cover.
 fn of_device(
     about: &str,
     pool: &str,
     device: &DeviceView,
-    alerts_for: &[Advice],
+    (alerts_for, lost_legs): (&[Advice], &[&str]),
     alerts: &mut Vec<Alert>,
 ) {
     for member in &device.members {
-        of_device(about, pool, member, alerts_for, alerts);
+        of_device(about, pool, member, (alerts_for, lost_legs), alerts);
     }
     let name = &device.name;
     let errors = device.read_errors + device.write_errors + device.checksum_errors;
     let is_told = |advice: &Advice| advice.device.as_ref() == Some(name);
+    if lost_legs.contains(&name.as_str()) {
+        return;
+    }
     if errors == 0 || !device.members.is_empty() || alerts_for.iter().any(is_told) {
         return;
     }
@@ -230,7 +267,7 @@ impl FirstSeen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::{HeadView, LinkView};
+    use crate::view::HeadView;
 
     fn pool(change: impl FnOnce(&mut PoolOverview)) -> PoolOverview {
         let mut pool = PoolOverview {
@@ -290,7 +327,7 @@ mod tests {
                 ..LinkView::default()
             }],
             pools: vec![
-                pool(|pool| pool.home = Some("right".into())),
+                pool(|pool| pool.home = Some("third".into())),
                 pool(|pool| pool.state = "failed".into()),
                 pool(sick),
             ],

@@ -212,6 +212,9 @@ pub struct Alert {
     pub since_ms: Option<u64>,
     /// The recommended action.
     pub advice: Option<Advice>,
+    /// Consequences of the same cause, each in a sentence.
+    #[serde(default)]
+    pub details: Vec<String>,
 }
 
 /// A background operation. It continues if the client disconnects.

@@ -79,9 +79,18 @@ fn alert_lines(alert: &api::view::Alert, now_s: u64) -> String {
     let since = since.map_or_else(String::new, |since_s| {
         format!(" (since {})", control::calendar::utc(since_s))
     });
-    let advice = alert.advice.as_ref();
+    let details = alert.details.iter().map(|detail| format!("  {detail}\n"));
+    // The time is in the line above.
+    let advice = alert.advice.clone().map(|advice| control::Advice {
+        since_ms: None,
+        ..advice
+    });
     let advice = advice.map_or_else(String::new, |advice| format!("  next: {advice}\n"));
-    format!("{}: {}{since}\n{advice}", alert.severity, alert.sentence)
+    let details: String = details.collect();
+    format!(
+        "{}: {}{since}\n{details}{advice}",
+        alert.severity, alert.sentence
+    )
 }
 
 fn certificate(args: &CertificateArgs, folder: &std::path::Path) -> Result<String, Failure> {
