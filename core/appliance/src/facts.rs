@@ -3,7 +3,7 @@
 //! skipped.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -67,6 +67,14 @@ pub struct HeadFacts {
     pub key_files_missing: Option<BTreeSet<PathBuf>>,
     /// Fingerprint of the certificate by which other heads know its lender; empty where it has none.
     pub leg_fingerprint: Option<String>,
+    /// Addresses of its interfaces, by interface.
+    pub addresses: Option<BTreeMap<String, BTreeSet<IpAddr>>>,
+    /// Whether it has a configuration of legs, so that its leg-server should run.
+    pub has_leg_config: bool,
+    /// Permission bits of the key by which other heads know its lender; none without such a key.
+    pub leg_key_mode: Option<u32>,
+    /// The result of a handshake with each member of the record of legs, also with its own leg-server.
+    pub members: BTreeMap<SocketAddr, MemberProbe>,
     /// Whether a process listens at the addresses of the members of the record of legs.
     pub ways_to_witness: BTreeMap<SocketAddr, bool>,
     /// Whether it has a certificate for the witness.
@@ -85,6 +93,20 @@ pub enum ProbeResult {
     Given,
     /// It was not, with the reason.
     Missing(String),
+}
+
+/// The result of a handshake with a member of the record of legs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MemberProbe {
+    /// Each side accepts the certificate of the other one.
+    Accepted,
+    /// No process accepts a connection, with the reason.
+    Closed(String),
+    /// Its certificate has this fingerprint, which is not that in the file.
+    Fingerprint(String),
+    /// It refuses the certificate of the head.
+    Rejected,
 }
 
 /// One network interface.
@@ -193,6 +215,42 @@ pub fn secrets_required(appliance: &Appliance) -> BTreeSet<PathBuf> {
 pub fn tls_required(appliance: &Appliance) -> impl Iterator<Item = &Tls> {
     let pools = appliance.pools.values();
     pools.flat_map(|pool| pool.all_tls().map(|(_, _, tls)| tls))
+}
+
+/// The addresses at which the leg-server of a head receives other members.
+pub fn leg_server_addresses(appliance: &Appliance, head: &HeadName) -> Vec<SocketAddr> {
+    let Some(legs) = appliance.legs.as_ref().filter(|_| appliance.has_legs()) else {
+        return Vec::new();
+    };
+    let links = appliance.heads.get(head).map(|head| &head.links);
+    let links = legs.networks.iter().filter_map(|name| links?.get(name));
+    let addresses = links.flat_map(|link| &link.addresses);
+    let address = |address: &IpAddr| SocketAddr::new(*address, legs.member_port);
+    addresses.map(address).collect()
+}
+
+/// The addresses of the third member of the record of legs.
+pub fn leg_witness_addresses(appliance: &Appliance) -> Vec<SocketAddr> {
+    let witness = appliance.witness.iter().filter(|_| appliance.has_legs());
+    let addresses = witness.flat_map(|witness| {
+        let address = |address: &IpAddr| SocketAddr::new(*address, witness.port);
+        witness.addresses.iter().map(address)
+    });
+    addresses.collect()
+}
+
+/// The members of the record of legs: addresses, and fingerprints in the file.
+pub fn members_required(appliance: &Appliance) -> Vec<(SocketAddr, &str)> {
+    let heads = appliance.heads.iter().flat_map(|(name, head)| {
+        let fingerprint = head.fingerprint.as_deref().unwrap_or_default();
+        let addresses = leg_server_addresses(appliance, name).into_iter();
+        addresses.map(move |address| (address, fingerprint))
+    });
+    let witness = appliance.witness.iter().flat_map(|witness| {
+        let addresses = leg_witness_addresses(appliance).into_iter();
+        addresses.map(|address| (address, witness.fingerprint.as_str()))
+    });
+    heads.chain(witness).collect()
 }
 
 /// Returns the files with passwords and keys of fence devices that every head of this appliance

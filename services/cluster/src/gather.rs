@@ -2,15 +2,16 @@
 //! behind ssh needs one connection.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use appliance::Appliance;
 use appliance::facts::{
-    DiskFacts, HeadFacts, InterfaceFacts, SecretFacts, programs_required, secrets_required,
-    tls_required,
+    DiskFacts, HeadFacts, InterfaceFacts, MemberProbe, SecretFacts, members_required,
+    programs_required, secrets_required, tls_required,
 };
+use appliance::render::{LEGS_KEY_PATH, LEGS_PATH};
 use units::ByteCount;
 
 use crate::host::{Host, HostError, must};
@@ -29,7 +30,8 @@ const PACKAGES: &[&str] = &[
 ];
 
 /// Prints lines of words separated by tabs, of which the first is the kind. Reads its queries as lines: `program NAME`,
-/// `package NAME`, `disk PATH`, `secret PATH`, `tls PATHS`, `pool NAME`, `way ADDRESS PORT`.
+/// `package NAME`, `disk PATH`, `secret PATH`, `tls PATHS`, `pool NAME`, `way ADDRESS PORT`,
+/// `member ADDRESS PORT FINGERPRINT`.
 const SCRIPT: &str = r#"
 tab=$(printf '\t')
 say() { local IFS="$tab"; printf '%s\n' "$*"; }
@@ -44,9 +46,14 @@ for unit in zfs-import-cache.service zfs-import-scan.service; do
     systemctl is-enabled --quiet $unit 2>/dev/null && say unit $unit
 done
 [ -e /etc/corosync/qdevice/net/nssdb/cert9.db ] && say certificate yes || say certificate no
+[ -e "$2" ] && say leg_config yes
+[ -e "$3" ] && say leg_key "$(stat -L -c %a "$3")"
 PATH=$PATH:/usr/sbin:/sbin
+ip -o address show 2>/dev/null | while read -r _ way family address _; do
+    case $family in inet | inet6) say address "$way" "${address%/*}" ;; esac
+done
 questions=$(cat)
-disks=$(printf '%s\n' "$questions" | sed -n 's/^disk //p; /^tls /p')
+disks=$(printf '%s\n' "$questions" | sed -n 's/^disk //p; /^tls /p; /^member /p')
 # Of real-time priority, as Corosync is: what delays that delays everything.
 chrt -R -r 1 true 2>/dev/null && first='chrt -R -r 1' || first=
 [ "$1" = quick ] && first="$first timeout 15 bulkhead appliance facts" ||
@@ -99,9 +106,12 @@ pub fn gather(
         Depth::Quick => "quick",
         Depth::Measured => "measured",
     };
-    let invocation = Invocation::new("sh", &["-c", SCRIPT, "facts", depth])
-        .reading(questions(appliance))
-        .within(TIME_LIMIT);
+    let invocation = Invocation::new(
+        "sh",
+        &["-c", SCRIPT, "facts", depth, LEGS_PATH, LEGS_KEY_PATH],
+    )
+    .reading(questions(appliance))
+    .within(TIME_LIMIT);
     let output = must(machine, &invocation)?;
     let answered_ms = now_ms();
     Ok(understand(&output.text(), answered_ms))
@@ -166,6 +176,12 @@ fn questions(appliance: &Appliance) -> String {
             ask("way", &format!("{address} {}", witness.port));
         }
     }
+    for (way, fingerprint) in members_required(appliance) {
+        ask(
+            "member",
+            &format!("{} {} {fingerprint}", way.ip(), way.port()),
+        );
+    }
     for (name, pool) in &appliance.pools {
         ask("pool", name.as_str());
         // The disks of another head are not visible to a head.
@@ -181,6 +197,7 @@ fn questions(appliance: &Appliance) -> String {
 fn understand(text: &str, answered_ms: i64) -> HeadFacts {
     let mut facts = HeadFacts::default();
     let mut interfaces = BTreeMap::new();
+    let mut addresses = BTreeMap::new();
     for line in text.lines() {
         let words: Vec<&str> = line.split('\t').collect();
         match words.as_slice() {
@@ -201,6 +218,24 @@ fn understand(text: &str, answered_ms: i64) -> HeadFacts {
                 if let (Ok(address), Ok(port)) = (address.parse(), port.parse()) {
                     let way = SocketAddr::new(address, port);
                     facts.ways_to_witness.insert(way, *answer == "yes");
+                }
+            }
+            ["address", name, address] => {
+                // A host of the link (fe80::1%eth0) is in no file.
+                if let Ok(address) = address.parse() {
+                    let addresses = addresses.entry((*name).to_owned()).or_default();
+                    let addresses: &mut BTreeSet<IpAddr> = addresses;
+                    addresses.insert(address);
+                }
+            }
+            ["leg_config", _] => facts.has_leg_config = true,
+            ["leg_key", mode] => facts.leg_key_mode = u32::from_str_radix(mode, 8).ok(),
+            ["member", way, probe @ ..] => {
+                let (address, port) = way.split_once(' ').unwrap_or_default();
+                if let (Ok(address), Ok(port), Some(probe)) =
+                    (address.parse(), port.parse(), member_probe(probe))
+                {
+                    facts.members.insert(SocketAddr::new(address, port), probe);
                 }
             }
             ["certificate", answer] => facts.witness_certificate = Some(*answer == "yes"),
@@ -271,7 +306,19 @@ fn understand(text: &str, answered_ms: i64) -> HeadFacts {
         }
     }
     facts.interfaces = Some(interfaces);
+    // A host without `ip` returns none.
+    facts.addresses = (!addresses.is_empty()).then_some(addresses);
     facts
+}
+
+fn member_probe(words: &[&str]) -> Option<MemberProbe> {
+    match words {
+        ["accepted"] => Some(MemberProbe::Accepted),
+        ["closed", why] => Some(MemberProbe::Closed((*why).to_owned())),
+        ["fingerprint", digits] => Some(MemberProbe::Fingerprint((*digits).to_owned())),
+        ["rejected"] => Some(MemberProbe::Rejected),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -296,6 +343,9 @@ mod tests {
         assert!(facts.identity.is_some());
         assert!(facts.memory.expect("known") > ByteCount::mib(1));
         assert!(facts.interfaces.expect("known").contains_key("lo"));
+        let addresses = facts.addresses.expect("known");
+        let loopback = "127.0.0.1".parse().expect("an address");
+        assert!(addresses["lo"].contains(&loopback), "{addresses:?}");
         assert!(facts.clock_ahead_ms.expect("known").abs() < 60_000);
         assert_eq!(facts.programs.get("ip"), Some(&true));
         assert!(facts.secrets[&secret].is_some());
@@ -346,6 +396,27 @@ mod tests {
         assert_eq!(facts.zfs_features.map(|all| all.len()), Some(2));
         let tank = "tank".parse().expect("a good name");
         assert!(facts.features_in_use[&tank].contains("draid"));
+
+        // As recorded on the head of a lab.
+        let facts = understand(
+            "leg_config\tyes\nleg_key\t644\naddress\teth0\t10.77.1.12\naddress\teth0\tfe80::1\n\
+             member\t10.77.3.12 7071\taccepted\nmember\t10.77.3.11 7071\tclosed\tConnection refused\n\
+             member\t10.77.9.31 7071\tfingerprint\t0f\nmember\tfd00::1 7071\trejected\nmember\tx\taccepted\n",
+            0,
+        );
+        assert_eq!(
+            (facts.has_leg_config, facts.leg_key_mode),
+            (true, Some(0o644))
+        );
+        assert_eq!(facts.addresses.expect("known")["eth0"].len(), 2);
+        let probes: Vec<MemberProbe> = facts.members.into_values().collect();
+        let wanted = [
+            MemberProbe::Closed("Connection refused".to_owned()),
+            MemberProbe::Accepted,
+            MemberProbe::Fingerprint("0f".to_owned()),
+            MemberProbe::Rejected,
+        ];
+        assert_eq!(probes, wanted);
 
         let facts = understand("engine_refused\tanother OpenZFS\n", 0);
         assert_eq!(facts.engine_refused.as_deref(), Some("another OpenZFS"));

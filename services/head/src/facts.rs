@@ -4,11 +4,12 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::Read;
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use appliance::render::LEGS_CERTIFICATE_PATH;
-use certificates::Fingerprint;
+use appliance::render::{LEGS_CERTIFICATE_PATH, LEGS_KEY_PATH};
+use certificates::{Fingerprint, Identity, UnpinnedCertificate, is_rejected_by_peer};
 use control::operations::key::KeyRequest;
 use control::operations::key::status::Status;
 use control::{Answer, Failure, Request};
@@ -16,8 +17,8 @@ use engine::HostId;
 use pool_access::common::Common;
 use pool_access::engines::{self, Options, Search};
 use pool_access::sockets;
-use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
 use serving::TlsFiles;
 use units::PoolName;
 
@@ -27,6 +28,12 @@ use crate::validity;
 const REQUEST_BYTES_MAX: u64 = 1 << 20;
 /// Prefix of a line with files for TLS.
 const TLS_REQUEST: &str = "tls ";
+/// Prefix of a line with a member of the record of legs: its address, its port and its fingerprint.
+const MEMBER_REQUEST: &str = "member ";
+/// Time-out of each step of a handshake with a member.
+const MEMBER_WAIT: Duration = Duration::from_secs(2);
+/// A member that refuses our certificate closes the connection within this time, after its part of the handshake.
+const REJECTION_WAIT: Duration = Duration::from_millis(500);
 /// Duration of the stall test. A hypervisor that overcommits processors stalls them many times
 /// a second. Rarer stalls are not found, because a longer test would delay the check too much.
 const STALL_TEST: Duration = Duration::from_secs(1);
@@ -38,7 +45,8 @@ const NAP: Duration = Duration::from_millis(1);
 const NO_HOST: HostId = HostId(std::num::NonZeroU32::MAX);
 
 /// Prints lines of words separated by tabs. Reads paths of disks from the standard input, one a line, and of
-/// files for TLS, separated by tabs, after `tls `. Unreadable files produce no line.
+/// files for TLS, separated by tabs, after `tls `, and members of the record of legs after `member `. Unreadable files
+/// produce no line.
 pub fn print_facts(common: &Common, stalls: bool) -> Result<String, Failure> {
     let mut disks = String::new();
     // Invalid UTF-8, or no input: then there are no disks to check.
@@ -55,7 +63,13 @@ pub fn print_facts(common: &Common, stalls: bool) -> Result<String, Failure> {
     {
         print_tls(&mut lines, files);
     }
-    let is_disk = |line: &&str| !line.is_empty() && !line.starts_with(TLS_REQUEST);
+    let members = disks.lines();
+    let members = members.filter_map(|line| line.strip_prefix(MEMBER_REQUEST));
+    print_members(&mut lines, &members.collect::<Vec<_>>());
+    let is_disk = |line: &&str| {
+        let is_other = line.starts_with(TLS_REQUEST) || line.starts_with(MEMBER_REQUEST);
+        !line.is_empty() && !is_other
+    };
     for disk in disks.lines().filter(is_disk) {
         for engine in engines::ALL {
             print_disk(&mut lines, *engine, disk);
@@ -112,6 +126,101 @@ fn leg_fingerprint(path: &Path) -> Option<String> {
         "leg_fingerprint\t{}\n",
         Fingerprint::of(&certificate)
     ))
+}
+
+/// The results of handshakes with members of the record of legs. They run concurrently: a lost host responds to none.
+fn print_members(lines: &mut String, members: &[&str]) {
+    let (certificate, key) = (Path::new(LEGS_CERTIFICATE_PATH), Path::new(LEGS_KEY_PATH));
+    let own = Identity::read(certificate, key).ok();
+    let is_known = own.is_some();
+    let Some(own) = own.or_else(unknown_identity) else {
+        return;
+    };
+    let probe = |member: &str| -> Option<String> {
+        let mut words = member.split(' ');
+        let (address, port) = (words.next()?, words.next()?);
+        let way = SocketAddr::new(address.parse().ok()?, port.parse().ok()?);
+        // A file without a valid fingerprint has a finding of its own.
+        let fingerprint = words.next()?.parse().ok()?;
+        let found = handshake(&own, way, fingerprint)?;
+        // Without a key of this head every member refuses it.
+        let is_told = is_known || !matches!(found, Handshake::Rejected);
+        is_told.then(|| format!("member\t{address} {port}\t{}\n", found.words()))
+    };
+    std::thread::scope(|scope| {
+        let probe = &probe;
+        let probes: Vec<_> = members
+            .iter()
+            .map(|member| scope.spawn(move || probe(member)))
+            .collect();
+        for probe in probes {
+            lines.extend(probe.join().ok().flatten());
+        }
+    });
+}
+
+/// An identity that no member has pinned: it suffices to read the certificate of a member.
+fn unknown_identity() -> Option<Identity> {
+    let name = "unknown".to_owned();
+    let made = certificates::make(&[name], certificates::Purpose::Any).ok()?;
+    Some(Identity::new(made.certificate, made.key))
+}
+
+/// The result of a handshake.
+#[derive(Debug, PartialEq, Eq)]
+enum Handshake {
+    Accepted,
+    Closed(String),
+    Fingerprint(Fingerprint),
+    Rejected,
+}
+
+impl Handshake {
+    fn words(&self) -> String {
+        match self {
+            Self::Accepted => "accepted".to_owned(),
+            Self::Closed(why) => format!("closed\t{}", why.replace(['\t', '\n'], " ")),
+            Self::Fingerprint(real) => format!("fingerprint\t{real}"),
+            Self::Rejected => "rejected".to_owned(),
+        }
+    }
+}
+
+/// `None` if the result is unclear.
+fn handshake(own: &Identity, way: SocketAddr, peer: Fingerprint) -> Option<Handshake> {
+    let connected = TcpStream::connect_timeout(&way, MEMBER_WAIT);
+    let mut stream = match connected {
+        Ok(stream) => stream,
+        Err(error) => return Some(Handshake::Closed(error.to_string())),
+    };
+    stream.set_read_timeout(Some(MEMBER_WAIT)).ok()?;
+    stream.set_write_timeout(Some(MEMBER_WAIT)).ok()?;
+    let name = ServerName::IpAddress(way.ip().into());
+    let mut tls = rustls::ClientConnection::new(own.client(peer).ok()?, name).ok()?;
+    while tls.is_handshaking() {
+        if let Err(error) = tls.complete_io(&mut stream) {
+            return judge_handshake(&error);
+        }
+    }
+    // The peer checks our certificate last, and sends no data before it has received a request.
+    stream.set_read_timeout(Some(REJECTION_WAIT)).ok()?;
+    let mut byte = [0];
+    match rustls::Stream::new(&mut tls, &mut stream).read(&mut byte) {
+        Err(error) if is_rejected_by_peer(&error) => Some(Handshake::Rejected),
+        _ => Some(Handshake::Accepted),
+    }
+}
+
+fn judge_handshake(error: &std::io::Error) -> Option<Handshake> {
+    use std::io::ErrorKind::{TimedOut, WouldBlock};
+    if let Some(UnpinnedCertificate(real)) = UnpinnedCertificate::of(error) {
+        return Some(Handshake::Fingerprint(real));
+    }
+    if is_rejected_by_peer(error) {
+        return Some(Handshake::Rejected);
+    }
+    let is_late = matches!(error.kind(), TimedOut | WouldBlock);
+    is_late.then(|| Handshake::Closed("it accepts a connection, and does not respond".to_owned()))
 }
 
 /// Whether certificate, key and authorities can be used, and for how long.
@@ -181,6 +290,40 @@ fn longest_stall() -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A server that pins the certificates of `known`, until it is dropped.
+    fn serve(server: &Identity, known: &Identity) -> SocketAddr {
+        let config = server.server(vec![known.fingerprint()]).expect("valid");
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let way = listener.local_addr().expect("bound");
+        std::thread::spawn(move || {
+            for stream in listener.incoming().take(1) {
+                let mut stream = stream.expect("a connection");
+                let tls = rustls::ServerConnection::new(std::sync::Arc::clone(&config));
+                let mut tls = tls.expect("valid");
+                // The client may have refused.
+                while tls.is_handshaking() && tls.complete_io(&mut stream).is_ok() {}
+                let _ = tls.complete_io(&mut stream);
+                std::thread::sleep(REJECTION_WAIT);
+            }
+        });
+        way
+    }
+
+    #[test]
+    fn handshake_tells_wrong_fingerprints_of_either_side_from_a_dead_server() {
+        let [server, own, other] = [0; 3].map(|_| unknown_identity().expect("an identity"));
+        let (real, wrong) = (server.fingerprint(), other.fingerprint());
+        let found = |known: &Identity, pinned| handshake(&own, serve(&server, known), pinned);
+        assert_eq!(found(&own, real), Some(Handshake::Accepted));
+        assert_eq!(found(&own, wrong), Some(Handshake::Fingerprint(real)));
+        assert_eq!(found(&other, real), Some(Handshake::Rejected));
+        let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let way = closed.local_addr().expect("bound");
+        drop(closed);
+        let dead = handshake(&own, way, real);
+        assert!(matches!(dead, Some(Handshake::Closed(_))), "{dead:?}");
+    }
 
     #[test]
     fn lender_fingerprint_or_its_absence_is_reported() {

@@ -177,6 +177,14 @@ codes! {
         "Two members with one key count as one: a record that is stored twice by one member is not redundant."
     LegFingerprintDiffers "leg-fingerprint-differs" Error
         "The other heads refuse this one: its disks turn stale, and it cannot take a pool over."
+    LegFingerprintExample "leg-fingerprint-example" Warning
+        "No key has the fingerprint of an example: the other members refuse this one."
+    LegServerSilent "leg-server-silent" Warning
+        "Without its leg-server the disks of a head are missing in every pool, and the record has one member fewer."
+    LegRejected "leg-rejected" Warning
+        "A member that refuses a head stores no record for it: when the other head is lost, no head can open the pools."
+    LegKeyOpen "leg-key-open" Warning
+        "With a readable key any local user can read and write the disks of all other heads."
     LegSizeDiffers "leg-size-differs" Warning
         "The group has the room of its smallest disk, and the larger one is never filled."
     LegSectorDiffers "leg-sector-differs" Warning
@@ -235,6 +243,8 @@ codes! {
         "A head without support for an active feature in its OpenZFS cannot import the pool."
     InterfaceMissing "interface-missing" Error
         "Addresses cannot be brought up on an interface that is not there."
+    AddressMissing "address-missing" Error
+        "Corosync does not start with an address that its host does not have, and the other heads cannot reach this one there."
     MtuMismatch "mtu-mismatch" Error
         "Small packets pass and large ones vanish: logins work, and the first large read hangs."
     DiskMissing "disk-missing" Error

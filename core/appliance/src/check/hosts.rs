@@ -7,14 +7,14 @@ use units::{HeadName, PoolName};
 
 use super::{Checker, Code, head_key, legs_of, network_key, pool_key};
 use crate::facts::{HeadFacts, ProbeResult, programs_required, secrets_required};
-use crate::file::{Claims, Pool, QuorumRule};
+use crate::file::{Claims, Link, Pool, QuorumRule};
 use crate::key::Key;
 use crate::render::fence_ids;
 
 /// Clocks further apart make logs hard to compare, in milliseconds.
 const CLOCK_SKEW_MS_MAX: u64 = 500;
 /// Permission bits of the group and of other users.
-const MODE_OTHERS: u32 = 0o077;
+pub(super) const MODE_OTHERS: u32 = 0o077;
 /// Units that import pools at boot without checking ownership.
 const UNITS_THAT_IMPORT: &[&str] = &["zfs-import-cache.service", "zfs-import-scan.service"];
 
@@ -161,6 +161,9 @@ fn check_interfaces(checker: &mut Checker<'_>, name: &HeadName, known: &HeadFact
     };
     for (network_name, link) in &appliance.heads[name].links {
         let key = head_key(name).field("links").field(network_name);
+        if interfaces.contains_key(&link.interface) {
+            check_addresses(checker, name, (&key, link), known);
+        }
         match (interfaces.get(&link.interface), appliance.networks.get(network_name)) {
             (None, _) => {
                 let names: Vec<&str> = interfaces.keys().map(String::as_str).collect();
@@ -185,6 +188,44 @@ fn check_interfaces(checker: &mut Checker<'_>, name: &HeadName, known: &HeadFact
             ),
             _ => {}
         }
+    }
+}
+
+/// Checks that the interface of a link has its addresses.
+fn check_addresses(
+    checker: &mut Checker<'_>,
+    name: &HeadName,
+    (key, link): (&Key, &Link),
+    known: &HeadFacts,
+) {
+    let Some(addresses) = &known.addresses else {
+        return;
+    };
+    let interface = &link.interface;
+    let own = addresses.get(interface);
+    for (index, address) in link.addresses.iter().enumerate() {
+        if own.is_some_and(|own| own.contains(address)) {
+            continue;
+        }
+        let mut others = addresses.iter();
+        let other = others.find(|(_, other)| other.contains(address));
+        let own: Vec<String> = own.into_iter().flatten().map(ToString::to_string).collect();
+        let what = match (other, own.as_slice()) {
+            (Some((other, _)), _) => {
+                format!("{address} is on {other} of {name}, and not on {interface}")
+            }
+            (None, []) => format!("{interface} of {name} has no address, and not {address}"),
+            (None, own) => format!(
+                "{interface} of {name} does not have {address}, and has {}",
+                own.join(", ")
+            ),
+        };
+        checker.find(
+            Code::AddressMissing,
+            &key.field("addresses").item(index),
+            what,
+            format!("write the address that {name} has, or give it this one: `ip address add` sets it until the next boot"),
+        );
     }
 }
 

@@ -7,10 +7,13 @@ use std::path::Path;
 
 use units::{HeadName, PoolName};
 
+use super::hosts::MODE_OTHERS;
 use super::pools::is_unstable;
 use super::{Checker, Code, head_key, legs_of, network_key, pool_key};
+use crate::facts::{HeadFacts, MemberProbe, leg_server_addresses, leg_witness_addresses};
 use crate::file::{LegGroup, LegGroupKind, LegWitness, Legs, OwnDisk, Pool};
 use crate::key::Key;
+use crate::render::LEGS_KEY_PATH;
 
 /// Hex digits of a fingerprint (SHA-256).
 const FINGERPRINT_DIGITS: usize = 64;
@@ -38,6 +41,8 @@ pub(super) fn check(checker: &mut Checker<'_>) {
     }
     check_members(checker);
     check_fingerprints(checker);
+    check_leg_servers(checker);
+    check_leg_keys(checker);
     for (name, pool) in &appliance.pools {
         for (field, index, group) in pool.all_groups() {
             let key = pool_key(name).field(field).item(index);
@@ -484,6 +489,149 @@ fn check_fingerprints(checker: &mut Checker<'_>) {
                 format!("if you trust the way to {name}, write that; else look at `{IDENTITY_COMMAND}` on {name} itself"),
             ),
             _ => {}
+        }
+    }
+}
+
+/// Whether a fingerprint is one byte again and again, as in the examples. That of no key is.
+fn is_example(fingerprint: &str) -> bool {
+    let first = fingerprint.get(..2).unwrap_or_default();
+    !first.is_empty() && fingerprint.eq_ignore_ascii_case(&first.repeat(FINGERPRINT_DIGITS / 2))
+}
+
+/// Checks that no fingerprint of an example is left, where the real one could be queried. A head that returns its own
+/// has a more specific finding.
+fn check_examples(checker: &mut Checker<'_>) {
+    let appliance = checker.appliance;
+    let facts = checker.facts;
+    for (name, head) in &appliance.heads {
+        let is_unknown = |known: &HeadFacts| known.leg_fingerprint.is_none();
+        let is_asked = facts.heads.get(name).is_some_and(is_unknown);
+        if is_asked && head.fingerprint.as_deref().is_some_and(is_example) {
+            checker.find(
+                Code::LegFingerprintExample,
+                &head_key(name).field("fingerprint"),
+                format!("the fingerprint of {name} is that of an example"),
+                format!("write the output of `{IDENTITY_COMMAND}` on {name}"),
+            );
+        }
+    }
+    let ways = leg_witness_addresses(appliance);
+    let is_known = facts.heads.values().any(|head| {
+        let probes = ways.iter().filter_map(|way| head.members.get(way));
+        let mut probes = probes.filter(|probe| !matches!(probe, MemberProbe::Closed(_)));
+        probes.next().is_some()
+    });
+    let witness = appliance.witness.iter();
+    for _ in witness.filter(|witness| is_example(&witness.fingerprint)) {
+        if !facts.heads.is_empty() && !is_known {
+            checker.find(
+                Code::LegFingerprintExample,
+                &Key::of("witness.fingerprint"),
+                "the fingerprint of the witness is that of an example",
+                "write the output of `bulkhead-witness identity` there",
+            );
+        }
+    }
+}
+
+/// Checks the handshakes of the heads with the leg-servers and the witness.
+fn check_leg_servers(checker: &mut Checker<'_>) {
+    check_examples(checker);
+    let appliance = checker.appliance;
+    let facts = checker.facts;
+    let witness_ways = leg_witness_addresses(appliance);
+    let mut differing: BTreeSet<SocketAddr> = BTreeSet::new();
+    for (name, known) in &facts.heads {
+        for way in &witness_ways {
+            let key = Key::of("witness.fingerprint");
+            match known.members.get(way) {
+                Some(MemberProbe::Fingerprint(real)) if differing.insert(*way) => checker.find(
+                    Code::LegFingerprintDiffers,
+                    &key,
+                    format!("the witness at {way} has fingerprint {real}"),
+                    "if you trust the way to it, write that; else look at `bulkhead-witness identity` there",
+                ),
+                Some(MemberProbe::Rejected) => checker.find(
+                    Code::LegRejected,
+                    &key,
+                    format!("the witness at {way} refuses the certificate of {name}"),
+                    format!("write the fingerprint of {name} (`{IDENTITY_COMMAND}` there) into the options of the witness, and restart bulkhead-witness"),
+                ),
+                _ => {}
+            }
+        }
+        for other in appliance.heads.keys() {
+            check_leg_server(checker, (name, known), other, &mut differing);
+        }
+    }
+}
+
+/// Checks the handshake of a head with the leg-server of `other`, which is another head or the same.
+fn check_leg_server(
+    checker: &mut Checker<'_>,
+    (name, known): (&HeadName, &HeadFacts),
+    other: &HeadName,
+    differing: &mut BTreeSet<SocketAddr>,
+) {
+    let facts_of_other = checker.facts.heads.get(other);
+    // Before the first `apply` no leg-server runs.
+    if facts_of_other.is_some_and(|head| !head.has_leg_config) || !known.has_leg_config {
+        return;
+    }
+    let key = head_key(other);
+    for way in leg_server_addresses(checker.appliance, other) {
+        let is_closed_there = facts_of_other
+            .and_then(|head| head.members.get(&way))
+            .is_some_and(|probe| matches!(probe, MemberProbe::Closed(_)));
+        match known.members.get(&way) {
+            Some(MemberProbe::Closed(why)) if name == other => checker.find(
+                Code::LegServerSilent,
+                &key,
+                format!("no leg-server of {name} responds at {way}: {why}"),
+                format!("run `systemctl start bulkhead-leg-server` on {name}; `journalctl -u bulkhead-leg-server` shows why it is not there"),
+            ),
+            // The other head reports its own.
+            Some(MemberProbe::Closed(why)) if !is_closed_there => checker.find(
+                Code::LegServerSilent,
+                &key,
+                format!("{name} does not reach the leg-server of {other} at {way}: {why}"),
+                "check the network between the heads and its firewall, and that the leg-server runs there",
+            ),
+            Some(MemberProbe::Fingerprint(real)) => {
+                let in_file = facts_of_other.and_then(|head| head.leg_fingerprint.as_deref());
+                let is_told = in_file.is_some_and(|one| one.eq_ignore_ascii_case(real));
+                if !is_told && differing.insert(way) {
+                    checker.find(
+                        Code::LegFingerprintDiffers,
+                        &key.field("fingerprint"),
+                        format!("the leg-server of {other} at {way} has fingerprint {real}"),
+                        format!("restart bulkhead-leg-server on {other} if its key was replaced; else compare `{IDENTITY_COMMAND}` there, and the address"),
+                    );
+                }
+            }
+            Some(MemberProbe::Rejected) => checker.find(
+                Code::LegRejected,
+                &key,
+                format!("the leg-server of {other} refuses the certificate of {name}"),
+                format!("run `bulkhead appliance apply`, and restart bulkhead-leg-server on {other}: it has read an older legs.toml"),
+            ),
+            _ => {}
+        }
+    }
+}
+
+/// Checks that only root can read the keys of the leg-servers.
+fn check_leg_keys(checker: &mut Checker<'_>) {
+    for (name, known) in &checker.facts.heads {
+        let open = known.leg_key_mode.filter(|mode| mode & MODE_OTHERS != 0);
+        if let Some(mode) = open {
+            checker.find(
+                Code::LegKeyOpen,
+                &head_key(name),
+                format!("{LEGS_KEY_PATH} on {name} has mode {:04o}", mode & 0o7777),
+                format!("run `chmod 0600 {LEGS_KEY_PATH}` there; create a new key if a user may have read it"),
+            );
         }
     }
 }

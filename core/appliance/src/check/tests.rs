@@ -11,8 +11,8 @@ use units::{ByteCount, HeadName};
 use super::{Code, Finding, Severity, check};
 use crate::Appliance;
 use crate::facts::{
-    DiskFacts, Facts, HeadFacts, InterfaceFacts, PoolFacts, SecretFacts, TlsFacts,
-    programs_required, secrets_required,
+    DiskFacts, Facts, HeadFacts, InterfaceFacts, MemberProbe, PoolFacts, SecretFacts, TlsFacts,
+    members_required, programs_required, secrets_required,
 };
 use crate::parse::parse;
 
@@ -35,6 +35,11 @@ fn good_facts(appliance: &Appliance) -> Facts {
             let mtu = appliance.networks[network].mtu;
             (link.interface.clone(), InterfaceFacts { mtu })
         });
+        let mut addresses: BTreeMap<String, BTreeSet<_>> = BTreeMap::new();
+        for link in head.links.values() {
+            let own = addresses.entry(link.interface.clone()).or_default();
+            own.extend(link.addresses.iter().copied());
+        }
         let pools = appliance.pools.values();
         let disks = pools.flat_map(|pool| appliance.disks_on(name, pool));
         let disk = DiskFacts {
@@ -59,6 +64,13 @@ fn good_facts(appliance: &Appliance) -> Facts {
                 interfaces: Some(interfaces.collect()),
                 disks: disks.map(|path| (path, Some(disk.clone()))).collect(),
                 leg_fingerprint: head.fingerprint.clone(),
+                addresses: Some(addresses),
+                has_leg_config: appliance.has_legs(),
+                leg_key_mode: appliance.has_legs().then_some(0o600),
+                members: members_required(appliance)
+                    .into_iter()
+                    .map(|(way, _)| (way, MemberProbe::Accepted))
+                    .collect(),
                 zfs_features: Some(BTreeSet::from(["zstd_compress".to_owned()])),
                 secrets: secrets_required(appliance)
                     .into_iter()

@@ -107,3 +107,133 @@ fn a_group_that_a_head_would_take_with_it_is_refused_with_the_reason() {
         assert!(found[0].what.contains(part), "{found:?}");
     }
 }
+
+fn way(text: &str) -> SocketAddr {
+    text.parse().expect("an address")
+}
+
+/// The finding after a change of the facts of `name`.
+#[track_caller]
+fn only(name: &str, code: Code, change: impl FnOnce(&mut HeadFacts)) -> Vec<Finding> {
+    let found = findings_of(LEGS, |facts| {
+        change(facts.heads.get_mut(&head(name)).expect("there"));
+    });
+    assert_only(&found, code);
+    let is_it = |finding: &Finding| finding.code == code;
+    found.into_iter().filter(is_it).collect()
+}
+
+#[test]
+fn wrong_fingerprint_of_the_witness_is_reported_once_and_a_refused_head_by_name() {
+    let witness = way("10.77.9.31:7071");
+    let real = "0f".repeat(32);
+    let found = findings_of(LEGS, |facts| {
+        for head in facts.heads.values_mut() {
+            let probe = MemberProbe::Fingerprint(real.clone());
+            head.members.insert(witness, probe);
+        }
+    });
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert_eq!(found[0].code, Code::LegFingerprintDiffers);
+    assert_eq!(found[0].place.key, "witness.fingerprint");
+    assert!(found[0].what.contains(&real));
+    let found = only("left", Code::LegRejected, |facts| {
+        facts.members.insert(witness, MemberProbe::Rejected);
+    });
+    assert!(
+        found[0].what.contains("certificate of left")
+            && found[0].mend.contains("restart bulkhead-witness")
+    );
+}
+
+#[test]
+fn dead_leg_server_is_reported_by_its_own_head_else_the_network() {
+    let parsed = parse(LEGS).expect("well formed").appliance;
+    let ways = crate::facts::leg_server_addresses(&parsed, &head("right"));
+    assert!(!ways.is_empty());
+    let closed = || MemberProbe::Closed("Connection refused".to_owned());
+    let found = findings_of(LEGS, |facts| {
+        for head in facts.heads.values_mut() {
+            head.members.extend(ways.iter().map(|way| (*way, closed())));
+        }
+    });
+    assert_only(&found, Code::LegServerSilent);
+    assert_eq!(found.len(), ways.len(), "{found:#?}");
+    assert!(found[0].what.starts_with("no leg-server of right responds"));
+    assert!(
+        found[0]
+            .mend
+            .contains("`systemctl start bulkhead-leg-server` on right")
+    );
+    let found = only("left", Code::LegServerSilent, |facts| {
+        facts.members.insert(ways[0], closed());
+    });
+    assert!(
+        found[0]
+            .what
+            .starts_with("left does not reach the leg-server of right")
+    );
+    let found = only("left", Code::LegRejected, |facts| {
+        facts.members.insert(ways[0], MemberProbe::Rejected);
+    });
+    assert!(
+        found[0]
+            .what
+            .contains("of right refuses the certificate of left")
+    );
+    // Before the first `apply`.
+    let found = findings_of(LEGS, |facts| {
+        for head in facts.heads.values_mut() {
+            head.has_leg_config = false;
+            head.members.extend(ways.iter().map(|way| (*way, closed())));
+        }
+    });
+    assert_eq!(found, []);
+}
+
+#[test]
+fn example_fingerprints_and_readable_keys_are_reported() {
+    let found = only("left", Code::LegFingerprintExample, |facts| {
+        facts.leg_fingerprint = None;
+    });
+    assert!(found[0].what.contains("fingerprint of left"));
+    let found = findings_of(LEGS, |facts| {
+        for head in facts.heads.values_mut() {
+            head.members.clear();
+        }
+    });
+    assert_only(&found, Code::LegFingerprintExample);
+    assert_eq!(found[0].place.key, "witness.fingerprint");
+    // Without facts of the heads an example is no mistake.
+    let parsed = parse(LEGS).expect("well formed");
+    let found = check(&parsed, &Facts::default());
+    assert!(
+        found.iter().all(|one| one.code == Code::NotAsked),
+        "{found:#?}"
+    );
+    let found = only("right", Code::LegKeyOpen, |facts| {
+        facts.leg_key_mode = Some(0o644);
+    });
+    assert!(found[0].what.contains("mode 0644") && found[0].mend.contains("chmod 0600"));
+}
+
+#[test]
+fn address_of_another_interface_or_of_none_is_reported() {
+    let found = findings_of(PAIR, |facts| {
+        let left = facts.heads.get_mut(&head("left")).expect("there");
+        let addresses = left.addresses.as_mut().expect("known");
+        let first = addresses.keys().next().cloned().expect("an interface");
+        let own = addresses.remove(&first).expect("its addresses");
+        addresses.insert("spare0".to_owned(), own);
+    });
+    assert_only(&found, Code::AddressMissing);
+    assert!(found[0].what.contains("is on spare0 of left"), "{found:#?}");
+    let found = findings_of(PAIR, |facts| {
+        let left = facts.heads.get_mut(&head("left")).expect("there");
+        for own in left.addresses.as_mut().expect("known").values_mut() {
+            *own = BTreeSet::from(["10.9.9.9".parse().expect("an address")]);
+        }
+    });
+    assert_only(&found, Code::AddressMissing);
+    assert!(found[0].what.contains("and has 10.9.9.9"), "{found:#?}");
+}
