@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod absent;
 mod discard_record;
 mod door;
 mod inspect;

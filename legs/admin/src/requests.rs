@@ -1,19 +1,16 @@
 //! Requests about legs, and advice on their state.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
-use control::calendar::utc;
 use control::{Advice, Failure, FailureKind, Severity};
 use leg_door::LegRequest;
 use leg_record::{Config, DiskId, MemberId, Membership, Record};
-use leg_zfs::side::DIFFERENT_LEG;
 use legs::{PublishedState, Stage, Unresponsive};
 use legs_config::{Group, Kind, LegsFile, Pool, Redundancy, Role};
 use members::Silence;
 use units::PoolName;
 
+use crate::absent::{lost_heads, of_stale};
 use crate::view;
 
 /// The decision about a request.
@@ -251,28 +248,6 @@ pub fn unrecorded(leg: &str) -> Failure {
     )
 }
 
-/// A leg has failed too often and is not retried now.
-fn faulted(pool: &PoolName, leg: &str, until: SystemTime) -> Advice {
-    let since = until.duration_since(SystemTime::UNIX_EPOCH);
-    let until = utc(since.map_or(0, |since| since.as_secs()));
-    let why = format!(
-        "leg {leg} returned and failed several times within an hour: it is missing data, and is not tried again before {until}"
-    );
-    let what =
-        "check its disk, its head and the network between the heads, then have it tried at once";
-    Advice::new(Severity::Error, what, why).by(format!("bulkhead pool online {pool} {leg}"))
-}
-
-/// Advice on a leg that cannot be resilvered.
-fn of_trouble(pool: &PoolName, leg: &str, path: &Path) -> String {
-    let head = leg.split(':').next().unwrap_or_default();
-    format!(
-        "check its disk: it is retried automatically. If a new disk is at its path, run `bulkhead pool replace {pool} {leg}`: all data is copied to \
-         it. A disk at another path replaces it when {} of each head names that path: `bulkhead pool replace {pool} {leg} {head}:PATH`",
-        path.display()
-    )
-}
-
 /// Configured legs that groups of the pool do not have yet.
 fn unattached(file: &LegsFile, pool: &PoolName, shown: &PublishedState) -> Vec<Advice> {
     let groups = file.pools.get(pool).into_iter();
@@ -465,165 +440,6 @@ pub fn advice(
     advice
 }
 
-/// A head that is unreachable, with the legs that are missing because of that.
-struct LostHead<'a> {
-    member: MemberId,
-    why: &'a str,
-    legs: Vec<DiskId>,
-}
-
-/// The unreachable heads with missing legs of `pool`. A leg that is faulted, or of which the path has a different disk,
-/// has another cause.
-fn lost_heads<'a>(
-    file: &LegsFile,
-    pool: &PoolName,
-    shown: &'a PublishedState,
-) -> Vec<LostHead<'a>> {
-    let lost = shown.unresponsive.iter();
-    let lost = lost.filter_map(|(member, why)| match why {
-        Unresponsive::Lost(why) => Some((*member, why.as_str())),
-        _ => None,
-    });
-    let record = shown.record.as_ref();
-    let is_missing = |disk: DiskId| {
-        let is_stale = record.is_some_and(|record| record.stale.contains_key(&disk));
-        let trouble = shown.troubles.get(&disk);
-        let is_different = trouble.is_some_and(|why| why.contains(DIFFERENT_LEG));
-        let is_stale = is_stale && !shown.held.contains_key(&disk) && !is_different;
-        is_stale || shown.awaited.contains(&disk)
-    };
-    let with_legs = lost.map(|(member, why)| {
-        let head = file.name(member);
-        let groups = file.pools.get(pool).into_iter();
-        let legs = groups
-            .flat_map(|pool| &pool.groups)
-            .flat_map(|group| &group.legs);
-        let own = legs
-            .filter(|leg| leg.head == head)
-            .map(|leg| DiskId(leg.disk));
-        LostHead {
-            member,
-            why,
-            legs: own.filter(|disk| is_missing(*disk)).collect(),
-        }
-    });
-    with_legs.filter(|head| !head.legs.is_empty()).collect()
-}
-
-impl LostHead<'_> {
-    fn advice(&self, file: &LegsFile, pool: &PoolName, shown: &PublishedState) -> Advice {
-        let head = file.name(self.member);
-        let legs = match self.legs.len() {
-            1 => format!("its leg of pool {pool} is missing"),
-            count => format!("its {count} legs of pool {pool} are missing"),
-        };
-        let why = format!("member {head} does not answer: {}; {legs}", self.why);
-        let what = format!(
-            "start {head}, or bulkhead-leg-server there, and check the networks to it: its legs return automatically"
-        );
-        let record = shown.record.as_ref();
-        let stale = |disk| record.and_then(|record| record.stale.get(disk));
-        let details = self.legs.iter().map(|disk| match stale(disk) {
-            Some(stale) => missing_since(&file.disk_name(*disk), stale.since),
-            None => format!("leg {} has failed", file.disk_name(*disk)),
-        });
-        Advice::new(Severity::Warning, what, why)
-            .caused_by(head)
-            .with_details(details.collect())
-    }
-}
-
-fn missing_since(leg: &str, group: u64) -> String {
-    format!("leg {leg} is missing all writes since transaction group {group}")
-}
-
-/// The state of a stale leg, which determines the advice.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Absence {
-    /// The disk at its path is a different one.
-    Different(String),
-    /// It is being resilvered, or will be when it is reachable.
-    Returning,
-    /// It is away.
-    Away,
-}
-
-/// Advice on stale legs, without those of the heads in `lost`: one for the legs of a head in the same state.
-fn of_stale(
-    (file, path): (&LegsFile, &Path),
-    pool: &PoolName,
-    shown: &PublishedState,
-    lost: &[LostHead<'_>],
-) -> Vec<Advice> {
-    let mut advice = Vec::new();
-    let mut alike: BTreeMap<(String, Absence), Vec<String>> = BTreeMap::new();
-    let mut details: BTreeMap<String, String> = BTreeMap::new();
-    let record = shown.record.as_ref();
-    for (disk, stale) in record.iter().flat_map(|record| &record.stale) {
-        let leg = file.disk_name(*disk);
-        if let Some(until) = shown.held.get(disk) {
-            advice.push(faulted(pool, &leg, *until).about(&leg));
-            continue;
-        }
-        if lost.iter().any(|head| head.legs.contains(disk)) {
-            continue;
-        }
-        let detail = missing_since(&leg, stale.since);
-        let trouble = shown.troubles.get(disk);
-        let trouble = trouble.filter(|_| !shown.copying.contains(disk));
-        let absence = match trouble {
-            Some(why) if why.contains(DIFFERENT_LEG) => Absence::Different(why.clone()),
-            Some(why) => {
-                let what = of_trouble(pool, &leg, path);
-                let why =
-                    format!("leg {leg} is missing all writes, and cannot be resilvered: {why}");
-                let trouble = Advice::new(Severity::Error, what, why).about(&leg);
-                advice.push(trouble.with_details(vec![detail]));
-                continue;
-            }
-            None if stale.is_written => Absence::Returning,
-            None => Absence::Away,
-        };
-        let head = leg.split(':').next().unwrap_or_default().to_owned();
-        details.insert(leg.clone(), detail);
-        alike.entry((head, absence)).or_default().push(leg);
-    }
-    let of_legs = |((_, absence), legs): ((String, Absence), Vec<String>)| {
-        let missing = match &*legs {
-            [leg] => format!("leg {leg} is missing all writes"),
-            legs => format!("legs {} are missing all writes", legs.join(", ")),
-        };
-        let advice = match absence {
-            Absence::Different(why) => Advice::new(
-                Severity::Error,
-                format!(
-                    "write each disk at its own number again in {} of each head, and restart the leg-servers; replace none",
-                    path.display()
-                ),
-                format!("{missing}, and cannot be resilvered: {why}"),
-            ),
-            Absence::Returning => Advice::new(
-                Severity::Warning,
-                "wait",
-                format!("{missing}; the data is copied, or will be when the head can be reached"),
-            ),
-            Absence::Away => Advice::new(
-                Severity::Warning,
-                "check its head and its disk: the leg returns automatically",
-                missing,
-            ),
-        };
-        let details = legs.iter().filter_map(|leg| details.get(leg).cloned());
-        let advice = advice.with_details(details.collect());
-        match legs.first() {
-            Some(leg) => advice.about(leg),
-            None => advice,
-        }
-    };
-    advice.extend(alike.into_iter().map(of_legs));
-    advice
-}
-
 /// Advice on a member that does not respond.
 fn of_unresponsive(
     (file, path): (&LegsFile, &Path),
@@ -725,8 +541,8 @@ mod tests {
     use super::*;
     use crate::multi_head::tests::two_heads;
     use leg_record::{Ballot, MissingData};
-    use std::collections::BTreeSet;
-    use std::time::Duration;
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::time::{Duration, SystemTime};
 
     const MISSING_DATA: MissingData = MissingData {
         since: 30,
