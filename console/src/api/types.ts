@@ -27,10 +27,21 @@ export interface components {
             button?: components["schemas"]["Button"] | null;
             /** @description The command that performs it, or shows details. */
             command?: string | null;
+            /** @description The consequences of the same cause, each in a sentence. */
+            details?: string[];
             /** @description The device concerned, if any. */
             device?: string | null;
+            /** @description The head that is the cause, if one is: all consequences of its loss have the same. */
+            head?: string | null;
+            /** @description The consequence of a further failure, in a sentence. */
+            risk?: string | null;
             /** @description Its severity. */
             severity: components["schemas"]["Severity"];
+            /**
+             * Format: uint64
+             * @description Start of the fault or state, in milliseconds since 1970, if known.
+             */
+            since_ms?: number | null;
             /** @description The action, in words. */
             what: string;
             /** @description The reason: the fault or state. */
@@ -42,6 +53,8 @@ export interface components {
             about: string;
             /** @description The recommended action. */
             advice?: components["schemas"]["Advice"] | null;
+            /** @description Consequences of the same cause, each in a sentence. */
+            details?: string[];
             /** @description The condition, in a sentence. */
             sentence: string;
             /** @description `error`, `warning` or `info`. */
@@ -967,6 +980,20 @@ export interface components {
             path?: string | null;
             /** @description The inconsistency, in a sentence without its subject. */
             what: string;
+        };
+        /** @description A head that could not serve a pool. */
+        ExclusionView: {
+            /** @description The head. */
+            head: string;
+            /** @description The pool. */
+            pool: string;
+            /**
+             * Format: uint64
+             * @description Time of the failure, in milliseconds since 1970.
+             */
+            since_ms?: number | null;
+            /** @description Why, as its agent reported it. */
+            why?: string | null;
         };
         /** @description A device that powers a head off. */
         FenceDeviceView: {
@@ -2425,6 +2452,10 @@ export interface components {
              * @description Nanoseconds of counting, on a monotonic clock: the interval between two samples.
              */
             counted_ns: number;
+            /** @description The names of legs, by the names of their devices. */
+            leg_names?: {
+                [key: string]: string;
+            };
             /**
              * Format: uint32
              * @description The process that has the pool open. The counters start again when another process opens it.
@@ -3405,6 +3436,8 @@ export interface components {
         };
         /** @description The safeguards that a takeover depends on, as this head sees them. */
         Safeguards: {
+            /** @description Heads that could not serve a pool, and that the cluster does not try for a while. */
+            exclusions?: components["schemas"]["ExclusionView"][];
             /** @description The devices that power heads off. */
             fence_devices: components["schemas"]["FenceDeviceView"][];
             /** @description Whether this head's partition of the cluster has quorum, if known. */
@@ -3835,6 +3868,8 @@ export interface components {
             pool: components["schemas"]["PoolStatus"];
             /** @description Export documents that cannot be served, in sentences. */
             problems: string[];
+            /** @description The other head that serves it, for a pool of the appliance without a server on this head. */
+            served_by?: string | null;
             /** @description The server, if one runs. */
             server?: components["schemas"]["ServerStatus"] | null;
             /** @description Targets with their units and sessions. */
@@ -4859,6 +4894,7 @@ export type DrillRound = components['schemas']['DrillRound'];
 export type DrillView = components['schemas']['DrillView'];
 export type DrillsReport = components['schemas']['DrillsReport'];
 export type Event = components['schemas']['Event'];
+export type ExclusionView = components['schemas']['ExclusionView'];
 export type ExportView = components['schemas']['ExportView'];
 export type FailingView = components['schemas']['FailingView'];
 export type Failure = components['schemas']['Failure'];

@@ -84,7 +84,7 @@ function Alerts({ now }: { now: Overview }) {
           <div>
             <p><strong><Said text={alert.sentence} /></strong></p>
             {alert.since_ms != null && alert.severity !== "info" && <p class="muted">Since {moment(alert.since_ms)}</p>}
-            {alert.details.length > 0 && <ul class="muted">{alert.details.map((detail) => <li key={detail}>{detail}</li>)}</ul>}
+            {(alert.details ?? []).length > 0 && <ul class="muted">{(alert.details ?? []).map((detail) => <li key={detail}>{detail}</li>)}</ul>}
             {alert.advice && <AdviceLine advice={alert.advice} pool={poolOf(now, alert)} />}
           </div>
         </div>

@@ -14,6 +14,10 @@ use crate::view::{Alert, LinkView, Overview, PoolOverview};
 const ERROR: &str = "error";
 const WARNING: &str = "warning";
 const INFO: &str = "info";
+/// The start of the sentence about a pool without a server.
+const NOT_SERVED: &str = "no head serves";
+/// The start of the sentence about a pool with failures on every head.
+const GIVEN_UP: &str = "the cluster gave up serving";
 
 /// The advice for an export that is not served.
 const PROBLEM_ADVICE: &str = "repair the export, or remove it and create it again";
@@ -76,8 +80,17 @@ pub fn of(overview: &Overview, problems: &[String]) -> Vec<Alert> {
             "{} does not reach {} over {}",
             link.from, link.to, link.network
         );
-        let advice = "check the cable, the switch and the interfaces of both heads";
-        alerts.push(alert(WARNING, &about, sentence, Some(advice)));
+        let advice = Advice::new(
+            Severity::Warning,
+            "check the cable, the switch and the interfaces of both heads",
+            "",
+        )
+        .by("corosync-cfgtool -s")
+        .risking(Some(format!(
+            "if the other networks between {} and {} fail, too, one of them is powered off",
+            link.from, link.to
+        )));
+        alerts.push(with_advice(WARNING, &about, sentence, Some(&advice)));
     }
     for pool in &overview.pools {
         match safeguards::explains(overview, &pool.name) {
@@ -85,6 +98,7 @@ pub fn of(overview: &Overview, problems: &[String]) -> Vec<Alert> {
             false => of_pool(pool, &causes, &mut alerts),
         }
     }
+    of_exclusions(overview, &causes, &mut alerts);
     causes.fold_into(&mut alerts);
     for problem in problems {
         alerts.push(alert(WARNING, "appliance", problem.clone(), None));
@@ -114,13 +128,16 @@ fn of_pool(pool: &PoolOverview, causes: &Causes<'_>, alerts: &mut Vec<Alert>) {
         "stopped" => alerts.push(alert(
             ERROR,
             &about,
-            format!("no head serves {name}"),
-            Some("start its server, or check the cluster if it should run already"),
+            format!("{NOT_SERVED} {name}"),
+            Some(
+                "in an appliance see why the cluster does not start it, with `crm_mon -1 -f`; else start its server, with \
+                 `bulkhead pool-server`",
+            ),
         )),
         "failed" => alerts.push(alert(
             ERROR,
             &about,
-            format!("the cluster gave up serving {name}"),
+            format!("{GIVEN_UP} {name}"),
             Some(
                 "read the failure with `crm_mon`, repair its cause, then `crm_resource --cleanup`",
             ),
@@ -148,6 +165,46 @@ fn of_pool(pool: &PoolOverview, causes: &Causes<'_>, alerts: &mut Vec<Alert>) {
     if let Some(status) = &pool.pool {
         of_status(&about, status, causes, alerts);
     }
+}
+
+/// Alerts about heads that could not serve a pool: each would fail to take it over, too. Of a pool that no head serves
+/// they are the reasons.
+fn of_exclusions(overview: &Overview, causes: &Causes<'_>, alerts: &mut Vec<Alert>) {
+    let exclusions = &overview.safeguards.exclusions;
+    for exclusion in exclusions.iter().filter(|one| !causes.is_lost(&one.head)) {
+        let (pool, head) = (&exclusion.pool, &exclusion.head);
+        let about = format!("pool {pool}");
+        let why = exclusion.why.as_ref();
+        let why = why.map_or_else(String::new, |why| format!(": {why}"));
+        let sentence = format!("{head} could not serve {pool}{why}");
+        let unserved = alerts.iter_mut().find(|alert| {
+            alert.about == about && alert.severity == ERROR && is_unserved(&alert.sentence)
+        });
+        if let Some(unserved) = unserved {
+            unserved.since_ms = unserved.since_ms.or(exclusion.since_ms);
+            unserved.details.push(sentence);
+            continue;
+        }
+        let served_by = overview.pools.iter().find(|one| one.name == *pool);
+        let served_by = served_by.and_then(|one| one.served_by.as_deref());
+        let risk =
+            served_by.map(|by| format!("if {by} is lost now, {head} does not take {pool} over"));
+        let what = "repair the cause, and let the cluster try it again";
+        let advice = Advice::new(Severity::Warning, what, "")
+            .by(format!(
+                "crm_resource --cleanup --resource pool-{pool} --node {head}"
+            ))
+            .risking(risk);
+        alerts.push(Alert {
+            since_ms: exclusion.since_ms,
+            ..with_advice(WARNING, &about, sentence, Some(&advice))
+        });
+    }
+}
+
+/// Whether an alert says that no head serves a pool.
+fn is_unserved(sentence: &str) -> bool {
+    sentence.starts_with(NOT_SERVED) || sentence.starts_with(GIVEN_UP)
 }
 
 fn of_problems(pool: &PoolOverview, alerts: &mut Vec<Alert>) {
@@ -341,6 +398,208 @@ mod tests {
             "{found:?}"
         );
         assert_eq!((found[0].0.as_str(), found[5].0.as_str()), (ERROR, INFO));
+    }
+
+    #[test]
+    fn excluded_head_is_reported_with_reason_and_risk() {
+        let exclusion = crate::view::ExclusionView {
+            pool: "tank".into(),
+            head: "right".into(),
+            why: Some("its legs are stale (start on right)".into()),
+            since_ms: Some(4000),
+        };
+        let with = |change: fn(&mut PoolOverview)| {
+            let overview = Overview {
+                pools: vec![pool(change)],
+                safeguards: crate::view::Safeguards {
+                    exclusions: vec![exclusion.clone()],
+                    ..crate::view::Safeguards::default()
+                },
+                ..Overview::default()
+            };
+            let mut alerts = of(&overview, &[]);
+            assert_eq!(alerts.len(), 1, "{alerts:#?}");
+            alerts.remove(0)
+        };
+        let served = with(|_| ());
+        assert_eq!((&*served.severity, served.since_ms), (WARNING, Some(4000)));
+        assert_eq!(
+            served.sentence,
+            "right could not serve tank: its legs are stale (start on right)"
+        );
+        let advice = served.advice.expect("advice").to_string();
+        for part in [
+            "`crm_resource --cleanup --resource pool-tank --node right`",
+            "at risk: if left is lost now, right does not take tank over",
+        ] {
+            assert!(advice.contains(part), "{part}: {advice}");
+        }
+        let stopped = with(|pool| {
+            pool.state = "stopped".into();
+            pool.served_by = None;
+            pool.pool = None;
+        });
+        assert_eq!(stopped.sentence, "no head serves tank");
+        assert!(stopped.details[0].contains("its legs are stale"));
+        assert_eq!(stopped.since_ms, Some(4000));
+    }
+
+    /// Each kind of trouble tells since when, and what to do; a fault that clients do not notice tells what is at risk.
+    #[test]
+    fn every_trouble_has_its_start_an_action_and_a_risk() {
+        use crate::view::{FenceDeviceView, PowerOffView, Safeguards, WitnessView};
+        let head = |state: &str| HeadView {
+            name: "right".into(),
+            state: state.into(),
+            ..HeadView::default()
+        };
+        let served = || vec![pool(|_| ())];
+        let with_pool = |change: fn(&mut PoolOverview)| Overview {
+            pools: vec![pool(change)],
+            ..Overview::default()
+        };
+        let with = |safeguards| Overview {
+            this_head: "left".into(),
+            pools: served(),
+            safeguards,
+            ..Overview::default()
+        };
+        let device = |state: &str| FenceDeviceView {
+            name: "fence-right-bmc".into(),
+            head: "right".into(),
+            level: 1,
+            state: state.into(),
+            ..FenceDeviceView::default()
+        };
+        let troubles: Vec<(&str, Overview, bool)> = vec![
+            (
+                "a lost head",
+                Overview {
+                    heads: vec![head("offline")],
+                    pools: served(),
+                    ..Overview::default()
+                },
+                true,
+            ),
+            (
+                "a cut link",
+                Overview {
+                    links: vec![LinkView {
+                        from: "left".into(),
+                        to: "right".into(),
+                        state: "down".into(),
+                        ..LinkView::default()
+                    }],
+                    pools: served(),
+                    ..Overview::default()
+                },
+                true,
+            ),
+            (
+                "a pool without a head",
+                with_pool(|one| one.state = "stopped".into()),
+                false,
+            ),
+            (
+                "a failed pool",
+                with_pool(|one| one.state = "failed".into()),
+                false,
+            ),
+            (
+                "a silent server",
+                with_pool(|one| one.state = "unreachable".into()),
+                false,
+            ),
+            (
+                "an export",
+                with_pool(|one| one.problems = vec!["vm0 is no volume".into()]),
+                false,
+            ),
+            (
+                "a late copy",
+                with_pool(|one| {
+                    let status = one.pool.as_mut().expect("a state");
+                    let late = "the replication of tank/vm0 to attic is late: its copy has the contents of yesterday";
+                    let advice = Advice::new(Severity::Warning, "find the cause", late);
+                    status.advice = vec![advice.by("bulkhead replicate list tank")];
+                }),
+                false,
+            ),
+            (
+                "a broken fence device",
+                with(Safeguards {
+                    fence_devices: vec![device("failed")],
+                    ..Safeguards::default()
+                }),
+                true,
+            ),
+            (
+                "an unverified fence device",
+                with(Safeguards {
+                    fence_devices: vec![device("unverified")],
+                    ..Safeguards::default()
+                }),
+                true,
+            ),
+            (
+                "an unconfirmed power-off",
+                with(Safeguards {
+                    power_offs: vec![PowerOffView {
+                        head: "right".into(),
+                        since_ms: 5,
+                        failed_count: 1,
+                        refusal: None,
+                    }],
+                    ..Safeguards::default()
+                }),
+                true,
+            ),
+            (
+                "no quorum",
+                with(Safeguards {
+                    no_quorum_since_ms: Some(5),
+                    ..Safeguards::default()
+                }),
+                true,
+            ),
+            (
+                "a lost vote",
+                with(Safeguards {
+                    witness: Some(WitnessView {
+                        address: "10.77.9.31".into(),
+                        has_vote: Some(false),
+                        ..WitnessView::default()
+                    }),
+                    ..Safeguards::default()
+                }),
+                true,
+            ),
+            (
+                "an excluded head",
+                with(Safeguards {
+                    exclusions: vec![crate::view::ExclusionView {
+                        pool: "tank".into(),
+                        head: "right".into(),
+                        ..crate::view::ExclusionView::default()
+                    }],
+                    ..Safeguards::default()
+                }),
+                true,
+            ),
+        ];
+        for (trouble, overview, has_risk) in troubles {
+            let mut alerts = of(&overview, &[]);
+            FirstSeen::default().note(&mut alerts, 9);
+            assert_eq!(alerts.len(), 1, "{trouble}: {alerts:#?}");
+            let alert = &alerts[0];
+            assert!(alert.since_ms.is_some(), "{trouble}");
+            let advice = alert.advice.as_ref().expect(trouble);
+            assert!(!advice.what.is_empty(), "{trouble}");
+            let text = format!("{} {advice}", alert.sentence);
+            let risks = ["if ", "until ", "no head", "no quorum"];
+            let names_risk = risks.iter().any(|risk| text.contains(risk));
+            assert!(names_risk || !has_risk, "{trouble}: {text}");
+        }
     }
 
     fn alerts_for(change: impl FnOnce(&mut PoolStatus)) -> Vec<Alert> {

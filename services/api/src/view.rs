@@ -122,6 +122,22 @@ pub struct Safeguards {
     pub fence_devices: Vec<FenceDeviceView>,
     /// Heads that are lost, and not confirmed to be off.
     pub power_offs: Vec<PowerOffView>,
+    /// Heads that could not serve a pool, and that the cluster does not try for a while.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exclusions: Vec<ExclusionView>,
+}
+
+/// A head that could not serve a pool.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ExclusionView {
+    /// The pool.
+    pub pool: String,
+    /// The head.
+    pub head: String,
+    /// Why, as its agent reported it.
+    pub why: Option<String>,
+    /// Time of the failure, in milliseconds since 1970.
+    pub since_ms: Option<u64>,
 }
 
 /// A voting witness.
@@ -213,7 +229,7 @@ pub struct Alert {
     /// The recommended action.
     pub advice: Option<Advice>,
     /// Consequences of the same cause, each in a sentence.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub details: Vec<String>,
 }
 

@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
-use api::view::{FenceDeviceView, PowerOffView, Safeguards, WitnessView};
+use api::view::{ExclusionView, FenceDeviceView, PowerOffView, Safeguards, WitnessView};
 use appliance::Appliance;
-use appliance::render::fence_ids;
+use appliance::render::{fence_ids, pool_id};
 use appliance::xml::Element;
 use control::calendar::from_compact_utc;
 
@@ -119,6 +119,9 @@ impl Watch {
             no_quorum_since_ms,
             witness: witness(appliance, own, printed, &mut look),
             fence_devices: fence_devices(appliance, printed.monitor, &mut look),
+            exclusions: printed
+                .monitor
+                .map_or_else(Vec::new, |monitor| exclusions(appliance, monitor)),
             // Without quorum no head is powered off, so no operation depends on it.
             power_offs: match has_quorum {
                 Some(false) => Vec::new(),
@@ -283,10 +286,51 @@ fn fence_device(
     }
 }
 
-/// The last failure of a resource: `<failure op_key="ID_monitor_60000" task="monitor" ...>`.
-fn failure_of<'a>(monitor: &'a Element, id: &str) -> Option<&'a Element> {
-    let mut failures = monitor.child("failures")?.children.iter().rev();
-    failures.find(|failure| {
+/// Heads on which a pool has failed, and that do not serve it now. Pacemaker removes a failure when it tries the head
+/// again.
+fn exclusions(appliance: &Appliance, monitor: &Element) -> Vec<ExclusionView> {
+    let mut views: Vec<ExclusionView> = Vec::new();
+    for pool in appliance.pools.keys() {
+        let id = pool_id(pool);
+        let serving = resource(monitor, &id)
+            .into_iter()
+            .flat_map(|one| &one.children);
+        let serving: Vec<&str> = serving.filter_map(|node| node.attribute("name")).collect();
+        for failure in failures_of(monitor, &id) {
+            let Some(head) = failure
+                .attribute("node")
+                .filter(|head| !serving.contains(head))
+            else {
+                continue;
+            };
+            let pool = pool.to_string();
+            if views
+                .iter()
+                .any(|view| view.pool == pool && view.head == head)
+            {
+                continue;
+            }
+            views.push(ExclusionView {
+                pool,
+                head: head.to_owned(),
+                why: reason(failure),
+                since_ms: failure.attribute("last-rc-change").and_then(timestamp_ms),
+            });
+        }
+    }
+    views
+}
+
+/// The last failure of a resource.
+fn failure_of<'a>(monitor: &'a Element, id: &'a str) -> Option<&'a Element> {
+    failures_of(monitor, id).next()
+}
+
+/// The failures of a resource, the last one first: `<failure op_key="ID_monitor_60000" task="monitor" ...>`.
+fn failures_of<'a>(monitor: &'a Element, id: &'a str) -> impl Iterator<Item = &'a Element> {
+    let failures = monitor.child("failures").into_iter();
+    let failures = failures.flat_map(|failures| failures.children.iter().rev());
+    failures.filter(move |failure| {
         let key = failure.attribute("op_key").and_then(|key| {
             let operation = key.strip_prefix(id)?.strip_prefix('_')?;
             operation.split_once('_')
