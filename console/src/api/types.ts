@@ -441,6 +441,15 @@ export interface components {
             pool: components["schemas"]["PoolName"];
         } | {
             /** @constant */
+            action: "add_group";
+            /** @description The group, as arguments of `pool add`. */
+            group: string[];
+            /** @description The head on which it runs. */
+            head: components["schemas"]["HeadName"];
+            /** @description Its pool. */
+            pool: components["schemas"]["PoolName"];
+        } | {
+            /** @constant */
             action: "stop_resources";
             /** @description Their names in Pacemaker. */
             resources: string[];

@@ -246,6 +246,8 @@ function words(change: Change): string {
       return `add the head ${change.coming} to the record of ${change.pool}${where}, while it is served`;
     case "attach_leg":
       return `attach ${change.leg} to ${change.pool}${where}, while it is served`;
+    case "add_group":
+      return `add a group to ${change.pool}${where}, while it is served: ${change.group.join(" ")}`;
     case "await_legs":
       return `wait until the legs of ${change.pools.join(", ")} are current, as far as they can be, and the disks${where} can be away`;
     case "stop_resources":

@@ -6,7 +6,7 @@ use control::{Advice, Failure, FailureKind, Severity};
 use leg_door::LegRequest;
 use leg_record::{Config, DiskId, MemberId, Membership, Record};
 use legs::{PublishedState, Stage, Unresponsive};
-use legs_config::{Group, Kind, LegsFile, Pool, Redundancy, Role};
+use legs_config::{Group, Kind, LegsFile, Pool};
 use members::Silence;
 use units::PoolName;
 
@@ -296,17 +296,10 @@ fn unjoined(file: &LegsFile, pool: &PoolName, shown: &PublishedState) -> Vec<Adv
 
 /// The command that adds a group.
 fn command_to_add(file: &LegsFile, pool: &PoolName, group: &Group) -> String {
-    let role = match group.role {
-        Role::Data => "",
-        Role::Log => "log ",
-    };
-    let kind = match group.redundancy() {
-        Some(Redundancy::Mirror) => "mirror ".to_owned(),
-        Some(Redundancy::Parity(parity)) => format!("raidz{parity} "),
-        Some(Redundancy::None) | None => String::new(),
-    };
-    let legs = names_of(file, group);
-    format!("bulkhead pool add {pool} {role}{kind}{legs}")
+    format!(
+        "bulkhead pool add {pool} {}",
+        file.words_to_add(group).join(" ")
+    )
 }
 
 /// The names of the legs of a group.

@@ -305,6 +305,22 @@ impl LegsFile {
         }
     }
 
+    /// The arguments of `pool add` for a group, after the name of the pool.
+    pub fn words_to_add(&self, group: &Group) -> Vec<String> {
+        let role = match group.role {
+            Role::Data => None,
+            Role::Log => Some("log".to_owned()),
+        };
+        let kind = match group.redundancy() {
+            Some(Redundancy::Mirror) => Some("mirror".to_owned()),
+            Some(Redundancy::Parity(parity)) => Some(format!("raidz{parity}")),
+            Some(Redundancy::None) | None => None,
+        };
+        let legs = group.legs.iter();
+        let legs = legs.map(|leg| self.disk_name(DiskId(leg.disk)));
+        role.into_iter().chain(kind).chain(legs).collect()
+    }
+
     /// The disks of this head.
     pub fn own_legs(&self) -> impl Iterator<Item = &Leg> {
         let groups = self.pools.values().flat_map(|pool| &pool.groups);

@@ -111,6 +111,8 @@ struct PoolMembers {
     witness: Option<u64>,
     /// The disks in the record.
     disks: Vec<u64>,
+    /// Those of them that hold all data.
+    current: Vec<u64>,
 }
 
 impl fmt::Display for PoolMembers {
@@ -120,6 +122,7 @@ impl fmt::Display for PoolMembers {
             heads,
             witness,
             disks: _,
+            current: _,
         } = self;
         write!(f, "{pool}:")?;
         if heads.is_empty() {
@@ -149,6 +152,7 @@ fn remembering(folder: &Path) -> io::Result<Vec<PoolMembers>> {
             heads: heads.iter().map(|head| head.0).collect(),
             witness: members.and_then(Membership::witness).map(|one| one.0),
             disks: record.disks().iter().map(|disk| disk.0).collect(),
+            current: record.current.keys().map(|disk| disk.0).collect(),
         })
     });
     Ok(found.collect())

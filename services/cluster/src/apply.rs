@@ -154,6 +154,7 @@ fn is_of_a_record(change: &Change) -> bool {
         change,
         Change::AddHead { .. }
             | Change::AttachLeg { .. }
+            | Change::AddGroup { .. }
             | Change::SetWitness {
                 witness: Some(_),
                 ..
@@ -374,6 +375,16 @@ fn perform(machines: &Hosts, change: &Change) -> Result<(), Performing> {
             program,
             &["pool", "attach", pool.as_str(), beside, leg],
         ),
+        Change::AddGroup {
+            head,
+            program,
+            pool,
+            group,
+        } => {
+            let mut words = vec!["pool", "add", pool.as_str()];
+            words.extend(group.iter().map(String::as_str));
+            by_server(head, program, &words)
+        }
         Change::ReloadCorosync { head } => {
             let invocation = Invocation::new("corosync-cfgtool", &["-R"]);
             must(reach(head)?, &invocation)

@@ -451,7 +451,7 @@ impl Host for FakeHost {
                 _,
                 [
                     "pool",
-                    verb @ ("set-witness" | "add-head" | "attach"),
+                    verb @ ("set-witness" | "add-head" | "attach" | "add"),
                     words @ ..,
                 ],
             ) => self.by_server(verb, words),

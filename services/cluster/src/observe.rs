@@ -235,6 +235,7 @@ struct MembersLine {
     heads: BTreeSet<u64>,
     witness: Option<u64>,
     disks: Option<BTreeSet<u64>>,
+    current: Option<BTreeSet<u64>>,
 }
 
 /// The members of pools of legs, from the records that it accepted. An older version does not report them.
@@ -254,11 +255,13 @@ fn on_record(
             heads,
             witness,
             disks,
+            current,
         } = line;
         let known = RecordedMembers {
             heads,
             witness,
             disks,
+            current,
         };
         (pool, known)
     });

@@ -499,6 +499,41 @@ fn a_third_head_and_its_legs_are_added_by_the_server_of_the_pool() {
     );
 }
 
+/// Both leg-servers have read the file before. A run that was killed is completed by the next one.
+#[test]
+fn a_group_of_the_file_is_added_by_the_server_of_the_pool() {
+    const FIRST: &str = "{ kind = \"mirror\", legs = [\"left:bay1\", \"right:bay1\"] },";
+    let third = FIRST.replace("bay1", "bay3");
+    let (pair, _) = served();
+    pair.left.set_statuses(&[status("current", "current")]);
+    let members = |disks: &str, current: &str| {
+        let json = format!(
+            r#"[{{"pool": 1, "heads": [1, 2], "witness": 3, "disks": [{disks}], "current": [{current}]}}]"#
+        );
+        for head in [&pair.left, &pair.right] {
+            head.set_members(&json);
+        }
+    };
+    members("11, 12, 21, 22", "11, 12, 21, 22");
+    let mut desired = desired_of(&LEGS.replace(FIRST, &format!("{FIRST}\n{third}")));
+    // The portals are not under test here.
+    desired.portals.clear();
+    apply_quietly(&pair, &desired).expect("all changes succeed");
+    let added = "left: add tank mirror left:/dev/disk/by-id/nvme-eui.0025385100000003 \
+                 right:/dev/disk/by-id/nvme-eui.0025385200000003";
+    let log = pair.cluster.lock().expect("not poisoned").log.clone();
+    assert_eq!(log.last().map(String::as_str), Some(added), "{log:?}");
+    assert_eq!(restarts(&pair).len(), 2, "{log:?}");
+    // Killed after the record named a disk of it.
+    members("11, 12, 21, 22, 13", "11, 12, 21, 22");
+    pair.cluster.lock().expect("not poisoned").log.clear();
+    apply_quietly(&pair, &desired).expect("all changes succeed");
+    let log = pair.cluster.lock().expect("not poisoned").log.clone();
+    assert_eq!(log, [added]);
+    members("11, 12, 21, 22, 13, 23", "11, 12, 21, 22, 13, 23");
+    assert!(plan_of(&pair, &desired).changes.is_empty());
+}
+
 /// A pool of legs that the left head serves after all changes; and the same with another port.
 fn served() -> (Pair, DesiredState) {
     let (pair, desired) = (pair(), desired_of(LEGS));

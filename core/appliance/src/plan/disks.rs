@@ -1,5 +1,6 @@
 //! Checks disks before a file names them: one that replaces a leg, and one that joins a group.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use legs_config::{Group, Leg, Pool};
@@ -48,6 +49,7 @@ pub(super) fn obstacles(
     let on_record = record.and_then(|record| record.disks.as_ref());
     let mut found = Vec::new();
     for group in &wanted.groups {
+        found.extend(look.occupied(group, on_record));
         for leg in &group.legs {
             let own = files.iter().find(|(head, _)| head.as_str() == leg.head);
             let old = own.and_then(|(_, file)| {
@@ -153,6 +155,31 @@ impl Look<'_> {
                 })
             }
         }
+    }
+
+    /// Checks that the disks of a group that joins the pool carry no data to lose. Those of an interrupted addition are on
+    /// record.
+    fn occupied(&self, group: &Group, on_record: Option<&BTreeSet<u64>>) -> Option<Obstacle> {
+        let on_record = on_record?;
+        if group.legs.iter().any(|leg| on_record.contains(&leg.disk)) {
+            return None;
+        }
+        let legs = group.legs.iter();
+        let mut seen = legs.filter_map(|leg| Some((leg, self.seen(&leg.head, &leg.path)?)));
+        let (leg, seen) = seen.find(|(_, seen)| !seen.carries.is_empty())?;
+        Some(Obstacle {
+            what: format!(
+                "the file names {} for a new group of pool {}, and that disk carries {}",
+                disk_label(leg),
+                self.name,
+                seen.carries
+            ),
+            mend: format!(
+                "name a different disk; or run `wipefs -a {}` on {} if nothing on it is wanted",
+                leg.path.display(),
+                leg.head
+            ),
+        })
     }
 
     /// Checks that a disk that joins a group, or replaces one of its disks, is large enough.

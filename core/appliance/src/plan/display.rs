@@ -85,6 +85,13 @@ impl fmt::Display for Change {
                 f,
                 "{head}: attach {leg} to {pool}, and copy all data to it while the pool is served"
             ),
+            Self::AddGroup {
+                head, pool, group, ..
+            } => write!(
+                f,
+                "{head}: bulkhead pool add {pool} {}\n    widens {pool} by this group while it is served; a group cannot be removed again",
+                group.join(" ")
+            ),
             Self::StopResources { resources } => {
                 let resources: Vec<&str> = resources.iter().map(String::as_str).collect();
                 write!(f, "have Pacemaker stop {}", resources.join(", "))

@@ -98,6 +98,10 @@ pub(super) struct Witnesses {
     pub(super) come: Vec<Change>,
     /// Legs that are not on record yet.
     pub(super) attach: Vec<Change>,
+    /// Groups that are no part of their pool yet.
+    pub(super) add: Vec<Change>,
+    /// Groups that are added later.
+    pub(super) notes: Vec<String>,
 }
 
 /// Returns the desired file of legs, as it is for the first head.
@@ -214,9 +218,25 @@ impl Witnesses {
             .members
             .iter()
             .find(|(_, one)| one.kind == Kind::Witness);
-        if let (Some(record), Some((head, _))) = (&record, serving) {
-            let changes = unattached(desired, (head, pool), record, wanted);
-            self.attach.extend(changes);
+        if let Some(record) = &record {
+            let groups = unadded(pool, record, wanted);
+            match serving {
+                Some((head, _)) => {
+                    let attached = unattached(desired, (head, pool), record, wanted, &groups);
+                    self.attach.extend(attached);
+                    let added = groups.iter().map(|group| Change::AddGroup {
+                        head: head.clone(),
+                        program: desired.program.clone(),
+                        pool: pool.clone(),
+                        group: wanted.words_to_add(group),
+                    });
+                    self.add.extend(added);
+                }
+                None if groups.is_empty() => {}
+                None => self.notes.push(format!(
+                    "no head serves pool {pool}: apply again when it is served, which adds the groups of the file that are no part of it yet"
+                )),
+            }
         }
         let is_wider = |record: &RecordedMembers| {
             let is_added = record.heads.len() == 2 && heads.len() == 3;
@@ -452,18 +472,34 @@ fn reason_against_new_head(
     })
 }
 
+/// Returns the groups that are no part of the pool: the record names none of their legs, or names them as empty ones
+/// because an addition was interrupted.
+fn unadded<'a>(pool: &PoolName, record: &RecordedMembers, wanted: &'a LegsFile) -> Vec<&'a Group> {
+    let Some(named) = &record.disks else {
+        return Vec::new();
+    };
+    let has_joined = record.current.as_ref().unwrap_or(named);
+    let groups = wanted.pools.get(pool).map(|pool| &pool.groups);
+    let groups = groups.into_iter().flatten();
+    groups
+        .filter(|group| !group.legs.iter().any(|leg| has_joined.contains(&leg.disk)))
+        .collect()
+}
+
 /// Returns legs of mirrors that the record does not name yet.
 fn unattached(
     desired: &DesiredState,
     (head, pool): (&HeadName, &PoolName),
     record: &RecordedMembers,
     wanted: &LegsFile,
+    unadded: &[&Group],
 ) -> Vec<Change> {
     let name = |leg: &Leg| format!("{}:{}", leg.head, leg.path.display());
     let disks = record.disks.as_ref();
     let is_named = |leg: &&Leg| disks.is_none_or(|disks| disks.contains(&leg.disk));
     let groups = wanted.pools.get(pool).map(|pool| &pool.groups);
     let mirrors = groups.into_iter().flatten().filter(|one| one.needed == 1);
+    let mirrors = mirrors.filter(|group| !unadded.contains(group));
     let attached = mirrors.filter_map(|group| {
         let (old, new): (Vec<&Leg>, Vec<&Leg>) = group.legs.iter().partition(is_named);
         let beside = name(old.first()?);

@@ -239,6 +239,8 @@ pub struct RecordedMembers {
     pub witness: Option<u64>,
     /// The disks by their numbers. None of a head with an earlier release.
     pub disks: Option<BTreeSet<u64>>,
+    /// Those of them that hold all data. None of a head with an earlier release.
+    pub current: Option<BTreeSet<u64>>,
 }
 
 /// A digest that distinguishes secrets without revealing them.
@@ -344,6 +346,18 @@ pub enum Change {
         beside: String,
         /// The new one.
         leg: String,
+    },
+    /// Have the running server of a pool of legs add a group. The pool is served during that.
+    AddGroup {
+        /// The head on which it runs.
+        head: HeadName,
+        /// The binary that reconfigures it.
+        #[serde(skip)]
+        program: PathBuf,
+        /// Its pool.
+        pool: PoolName,
+        /// The group, as arguments of `pool add`.
+        group: Vec<String>,
     },
     /// Have Pacemaker stop pools and addresses that leave the file, before any change that their stop could depend on.
     StopResources {
@@ -644,12 +658,18 @@ pub fn plan(desired: &DesiredState, actual: &Actual) -> Plan {
     changes.extend(optional_unit_changes(desired, actual));
     // Last, since a disk may be refused, and a witness may be unreachable.
     changes.extend(witnesses.attach);
+    changes.extend(witnesses.add);
     changes.extend(running::witness_to_await(desired, actual));
     Plan {
         obstacles,
         changes,
         pools_to_make,
-        notes: [cib::of_operators(&before), later::notes(desired, actual)].concat(),
+        notes: [
+            cib::of_operators(&before),
+            later::notes(desired, actual),
+            witnesses.notes,
+        ]
+        .concat(),
     }
 }
 

@@ -131,6 +131,22 @@ fn perform(desired: &DesiredState, actual: &mut Actual, changes: &[Change]) {
                     record.disks.get_or_insert_default().insert(disk);
                 }
             }
+            Change::AddGroup { group, .. } => {
+                let mut files = desired.files_of(&desired.heads[0].0);
+                let file = files.find(|file| file.path == Path::new(crate::render::LEGS_PATH));
+                let file = legs_config::parse(&file.expect("written").text).expect("right");
+                let mut groups = file.pools.values().flat_map(|pool| &pool.groups);
+                let added = groups.find(|one| file.words_to_add(one) == *group);
+                let disks = added.expect("named").legs.iter().map(|leg| leg.disk);
+                for known in actual.heads.values_mut() {
+                    let record = known.on_record.get_mut(&1).expect("on record");
+                    for disks_on_record in [&mut record.disks, &mut record.current] {
+                        disks_on_record
+                            .get_or_insert_default()
+                            .extend(disks.clone());
+                    }
+                }
+            }
             Change::AddHead { .. } => {
                 let mut record = actual.heads[&head("left")].on_record[&1].clone();
                 (record.heads, record.witness) = ([1, 2, 3].into(), None);
@@ -257,7 +273,10 @@ fn bare_heads_get_files_then_services_then_cib_then_consoles() {
         Change::SetPortals { .. } | Change::WriteAuthkey { .. } | Change::WritePeerKey { .. } => 0,
         Change::WriteFile { .. } => 1,
         Change::ReloadCorosync { .. } => 2,
-        Change::SetWitness { .. } | Change::AddHead { .. } | Change::AttachLeg { .. } => {
+        Change::SetWitness { .. }
+        | Change::AddHead { .. }
+        | Change::AttachLeg { .. }
+        | Change::AddGroup { .. } => {
             unreachable!("no pool of legs")
         }
         Change::MakeCertificate { .. } => 5,

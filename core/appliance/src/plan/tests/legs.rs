@@ -85,6 +85,7 @@ fn with_disks(actual: &mut Actual) {
     for known in actual.heads.values_mut() {
         if let Some(record) = known.on_record.get_mut(&1) {
             record.disks = Some([11, 12, 21, 22].into());
+            record.current = record.disks.clone();
         }
     }
     sees(
@@ -319,24 +320,100 @@ fn third_head_with_a_small_disk_is_refused_up_front() {
     assert!(attached, "{planned}");
 }
 
-/// `pool add` uses it later. The groups on record may not change.
+/// The example with a third mirror.
+fn wider() -> String {
+    let first = "{ kind = \"mirror\", legs = [\"left:bay1\", \"right:bay1\"] },";
+    let further = "{ kind = \"mirror\", legs = [\"left:bay3\", \"right:bay3\"] },";
+    assert!(LEGS.contains(first));
+    LEGS.replace(first, &format!("{first}\n{further}"))
+}
+
+fn is_added(change: &Change) -> bool {
+    matches!(change, Change::AddGroup { .. })
+}
+
+/// The groups on record may not change.
 #[test]
 fn a_further_group_of_a_pool_on_record_is_no_obstacle() {
     let (_, mut actual) = applied(LEGS);
     with_disks(&mut actual);
-    let first = "{ kind = \"mirror\", legs = [\"left:bay1\", \"right:bay1\"] },";
-    let further = "{ kind = \"mirror\", legs = [\"left:bay3\", \"right:bay3\"] },";
-    assert!(LEGS.contains(first));
-    let wider = LEGS.replace(first, &format!("{first}\n{further}"));
-    let planned = plan(&desired_of(&wider), &actual);
-    assert!(planned.obstacles.is_empty(), "{planned}");
-    let is_attached = |one: &Change| matches!(one, Change::AttachLeg { .. });
-    assert!(!planned.changes.iter().any(is_attached), "{planned}");
-    let other = plan(&desired_of(&LEGS.replace(first, further)), &actual);
+    let desired = desired_of(&wider());
+    let idle = plan(&desired, &unserved(&actual));
+    assert!(idle.obstacles.is_empty(), "{idle}");
+    assert!(!idle.changes.iter().any(is_added), "{idle}");
+    let note = "no head serves pool tank: apply again when it is served";
+    assert!(idle.notes[0].starts_with(note), "{idle}");
+    let further = LEGS.replace(
+        "legs = [\"left:bay1\", \"right:bay1\"]",
+        "legs = [\"left:bay3\", \"right:bay3\"]",
+    );
+    let other = plan(&desired_of(&further), &actual);
     assert!(
         other.obstacles[0]
             .what
             .contains("otherwise than its record"),
         "{other}"
     );
+}
+
+fn unserved(actual: &Actual) -> Actual {
+    let mut actual = actual.clone();
+    for known in actual.heads.values_mut() {
+        known.portals.clear();
+    }
+    actual
+}
+
+/// The server of the pool adds it when each leg-server has read the file.
+#[test]
+fn a_further_group_is_added_after_all_leg_servers_read_the_file() {
+    let (_, mut actual) = applied(LEGS);
+    with_disks(&mut actual);
+    let desired = desired_of(&wider());
+    let left = actual.heads.get_mut(&head("left")).expect("a head");
+    left.portals = desired.portals.clone();
+    let planned = plan(&desired, &actual);
+    let changes = &planned.changes;
+    assert_eq!(
+        changes.iter().filter(|one| is_added(one)).count(),
+        1,
+        "{planned}"
+    );
+    let is_attached = |one: &Change| matches!(one, Change::AttachLeg { .. });
+    assert!(!changes.iter().any(is_attached), "{planned}");
+    assert!(
+        changes.iter().position(is_added) > changes.iter().rposition(is_restart),
+        "{planned}"
+    );
+    let line = "left: bulkhead pool add tank mirror left:/dev/disk/by-id/nvme-eui.0025385100000003 \
+                right:/dev/disk/by-id/nvme-eui.0025385200000003\n    widens tank by this group";
+    assert!(planned.to_string().contains(line), "{planned}");
+    let mut done = actual.clone();
+    perform(&desired, &mut done, changes);
+    assert!(plan(&desired, &done).is_empty());
+    // The addition was interrupted when the record named one of its disks, as an empty one.
+    for known in done.heads.values_mut() {
+        let record = known.on_record.get_mut(&1).expect("on record");
+        record.disks = Some([11, 12, 21, 22, 13].into());
+        record.current = Some([11, 12, 21, 22].into());
+    }
+    let rest = plan(&desired, &done).changes;
+    assert!(matches!(&rest[..], [Change::AddGroup { .. }]), "{rest:?}");
+}
+
+#[test]
+fn a_disk_of_a_new_group_must_be_empty() {
+    let (_, mut actual) = applied(LEGS);
+    with_disks(&mut actual);
+    let path = "/dev/disk/by-id/nvme-eui.0025385100000003";
+    let seen = ObservedDisk {
+        carries: "an XFS file system".to_owned(),
+        ..ObservedDisk::default()
+    };
+    sees(&mut actual, "left", path, seen);
+    let refused = plan(&desired_of(&wider()), &actual).obstacles;
+    let what = format!(
+        "the file names left:{path} for a new group of pool tank, and that disk carries an XFS file system"
+    );
+    assert_eq!(refused[0].what, what);
 }
