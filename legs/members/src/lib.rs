@@ -29,7 +29,7 @@ pub use leg_memory::lock_file;
 pub use client::{LinkState, Links, Peer, Received};
 pub use exchange::Exchange;
 pub use liveness::Liveness;
-pub use member::{Member, PoolState, Readmission, ReadmitError, Serves, pools_in, readmit};
+pub use member::{Member, PoolState, Readmission, ReadmitError, Serves, forget, pools_in, readmit};
 pub use server::{AllowedMember, Lend, Server};
 pub use silence::Silence;
 pub use wire::{Envelope, Inspection, Lent, Message};

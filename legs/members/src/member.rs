@@ -445,6 +445,22 @@ impl Member {
         }
         Ok(())
     }
+
+    /// As [`forget`], in the process that serves the member.
+    ///
+    /// # Errors
+    ///
+    /// As [`forget`].
+    pub fn forget(&self, pool: u64) -> io::Result<bool> {
+        let mut pools = self.pools();
+        let slot = pools.remove(&pool);
+        // A write that is in progress ends first.
+        drop(
+            slot.as_ref()
+                .map(|slot| slot.lock().expect("no holder panics")),
+        );
+        forget(&self.folder, pool)
+    }
 }
 
 /// Readmits the member with this directory after it has lost its state of the pool. The process that serves the member
@@ -472,6 +488,37 @@ pub fn readmit(folder: &Path, pool: u64, word: Readmission) -> Result<(), Readmi
     let store = Store::create(folder, pool, MemberState::again(word.life));
     store.map_err(|error| ReadmitError::Store(pool, error))?;
     note(folder, pool).map_err(system)
+}
+
+/// Removes all files of a pool that is gone for good from this directory; returns whether there were any. The marker goes
+/// first: without the marker, and with a record, the next start writes it again.
+///
+/// # Errors
+///
+/// A file cannot be removed.
+pub fn forget(folder: &Path, pool: u64) -> io::Result<bool> {
+    let record = leg_memory::path_of(folder, pool);
+    let mut is_removed = false;
+    let others = [
+        "legs.new",
+        "legs.lock",
+        "owner",
+        "heard",
+        "fence-wanted",
+        "fence-confirmed",
+    ];
+    let others = others.map(|extension| record.with_extension(extension));
+    for path in [known(folder, pool), record].iter().chain(&others) {
+        match std::fs::remove_file(path) {
+            Ok(()) => is_removed = true,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    if is_removed {
+        File::open(folder)?.sync_all()?;
+    }
+    Ok(is_removed)
 }
 
 /// Logs the decision on a request. Reads change nothing, and are logged with the messages.
@@ -609,6 +656,22 @@ mod tests {
 
     fn witness(folder: &Path) -> Member {
         member(folder).as_witness()
+    }
+
+    /// A pool of the same number is new to the member then.
+    #[test]
+    fn a_forgotten_pool_leaves_no_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let member = member(folder.path());
+        let found = || receive(&member, Message::Found(memory()));
+        assert!(matches!(found(), Some(Message::Created(_))));
+        assert_eq!(pools_in(folder.path()).expect("read"), [POOL]);
+        assert!(member.forget(POOL).expect("removed"));
+        let left = std::fs::read_dir(folder.path()).expect("read");
+        assert_eq!(left.count(), 0);
+        assert!(member.states().is_empty());
+        assert!(!member.forget(POOL).expect("nothing to remove"));
+        assert!(matches!(found(), Some(Message::Created(_))));
     }
 
     fn receive(member: &Member, message: Message) -> Option<Message> {

@@ -67,6 +67,22 @@ pub enum LegServerVerb {
     /// Readmit this head to a pool after its file was lost. It has no vote until it has received the record
     #[command(after_help = "Example:\n  bulkhead leg-server readmit 100 --forget")]
     Readmit(ReadmitArgs),
+    /// Remove the record of a pool that is gone for good. Its disks on this head must be erased before
+    #[command(after_help = "Example:\n  bulkhead leg-server forget 100 --pool-is-gone")]
+    Forget(ForgetArgs),
+}
+
+/// `leg-server forget`
+#[derive(Debug, Args)]
+pub struct ForgetArgs {
+    /// Number of the pool: `guid` in legs.toml
+    pub pool: u64,
+    /// Confirms that no disk of the pool is needed on any head
+    #[arg(long, required = true)]
+    pub pool_is_gone: bool,
+    /// The configuration of legs
+    #[arg(long, value_name = "FILE", default_value = CONFIG)]
+    pub config: PathBuf,
 }
 
 /// `leg-server readmit`

@@ -39,7 +39,7 @@ use serde::Serialize;
 use serving::ListenAddress;
 use tokio::net::TcpListener;
 
-use arguments::{LegServerCommand, LegServerVerb, ReadmitArgs};
+use arguments::{ForgetArgs, LegServerCommand, LegServerVerb, ReadmitArgs};
 use listen::Listener;
 
 /// Threads that may block on disks: those that store records, and claims of every connection.
@@ -98,6 +98,7 @@ pub fn run(command: &LegServerCommand, state_dir: &Path, out: Printer) -> Result
         Some(LegServerVerb::Look { disks }) => inspect::run(disks, out),
         Some(LegServerVerb::MayStartAlone { config }) => alone::run(config, out),
         Some(LegServerVerb::Readmit(args)) => readmit(args, state_dir, out),
+        Some(LegServerVerb::Forget(args)) => forget(args, state_dir, out),
         None => serve(command, state_dir),
     }
 }
@@ -193,6 +194,37 @@ fn readmit(args: &ReadmitArgs, state_dir: &Path, out: Printer) -> Result<(), Fai
          two heads alone (`bulkhead leg-server members` there), there is no second vote: run `bulkhead pool confirm POOL --forget-legs` instead\n",
         args.pool
     ))
+}
+
+/// Refused while a disk of this head carries a label with the record: an owner could still open the pool.
+fn forget(args: &ForgetArgs, state_dir: &Path, out: Printer) -> Result<(), Failure> {
+    let (folder, number) = (leg_memory::folder(state_dir), args.pool);
+    if leg_memory::is_owned(&folder, number) {
+        let message = format!("a server of this head has the pool {number}");
+        return Err(Failure::new(FailureKind::Busy, message)
+            .advise("stop it first; of an appliance, `bulkhead appliance retire` does all of it"));
+    }
+    let file = legs_config::read(&args.config).ok();
+    let own = file.iter().flat_map(|file| file.own_legs());
+    for leg in own {
+        let label = labels::Label::read_unless_wiped(&leg.path).ok().flatten();
+        let label = label.filter(|label| label.state != labels::LabelState::Destroyed);
+        if label.is_some_and(|label| label.record == Some(number)) {
+            let message = format!("{} carries a leg of the pool {number}", leg.path.display());
+            return Err(Failure::new(FailureKind::Busy, message).advise(format!(
+                "if nothing on it is needed, run `wipefs --all {}` first",
+                leg.path.display()
+            )));
+        }
+    }
+    let is_removed = members::forget(&folder, number).map_err(Failure::of(format!(
+        "remove the record in {}",
+        folder.display()
+    )))?;
+    out.text(&match is_removed {
+        true => format!("the record of pool {number} is removed from this head\n"),
+        false => format!("this head has no record of pool {number}\n"),
+    })
 }
 
 fn serve(command: &LegServerCommand, state_dir: &Path) -> Result<(), Failure> {

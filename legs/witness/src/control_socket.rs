@@ -1,4 +1,4 @@
-//! The socket for `status` and `readmit` on the witness's own host. A request is one line of JSON, so is the
+//! The socket for `status`, `readmit` and `forget` on the witness's own host. A request is one line of JSON, so is the
 //! response, and the connection is closed.
 
 use std::fmt;
@@ -30,6 +30,7 @@ const WAIT: Duration = Duration::from_secs(5);
 enum Request {
     Status,
     Readmit { pool: u64, is_replaced: bool },
+    Forget { pool: u64 },
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -37,6 +38,7 @@ enum Request {
 enum Response {
     Status(Status),
     Readmitted,
+    Forgotten(bool),
     Refused(String),
 }
 
@@ -195,6 +197,10 @@ fn response(line: &str, member: &Member, server: &Server) -> Response {
             Ok(()) => Response::Readmitted,
             Err(error) => Response::Refused(format!("{error:#}")),
         },
+        Ok(Request::Forget { pool }) => match member.forget(pool) {
+            Ok(is_removed) => Response::Forgotten(is_removed),
+            Err(error) => Response::Refused(format!("remove the record of pool {pool}: {error}")),
+        },
         Err(error) => Response::Refused(format!("not understood: {error}")),
     }
 }
@@ -240,7 +246,7 @@ pub fn status(path: &Path) -> anyhow::Result<Status> {
     match send_request(path, Request::Status)? {
         Response::Status(status) => Ok(status),
         Response::Refused(why) => bail!(why),
-        Response::Readmitted => bail!("an unexpected response"),
+        Response::Readmitted | Response::Forgotten(_) => bail!("an unexpected response"),
     }
 }
 
@@ -249,6 +255,15 @@ pub fn readmit(path: &Path, pool: u64, is_replaced: bool) -> anyhow::Result<()> 
     match send_request(path, Request::Readmit { pool, is_replaced })? {
         Response::Readmitted => Ok(()),
         Response::Refused(why) => bail!(why),
-        Response::Status(_) => bail!("an unexpected response"),
+        Response::Status(_) | Response::Forgotten(_) => bail!("an unexpected response"),
+    }
+}
+
+/// Removes the record of a pool from the witness at `path`; returns whether there was one.
+pub fn forget(path: &Path, pool: u64) -> anyhow::Result<bool> {
+    match send_request(path, Request::Forget { pool })? {
+        Response::Forgotten(is_removed) => Ok(is_removed),
+        Response::Refused(why) => bail!(why),
+        Response::Status(_) | Response::Readmitted => bail!("an unexpected response"),
     }
 }

@@ -78,6 +78,14 @@ enum Command {
         #[arg(long)]
         replaced: bool,
     },
+    /// Remove the record of a pool that is gone for good
+    Forget {
+        /// Number of the pool, as `status` prints it: `guid` in legs.toml
+        pool: u64,
+        /// Confirms that no disk of the pool is needed on any head
+        #[arg(long, required = true)]
+        pool_is_gone: bool,
+    },
 }
 
 #[derive(Clone, Debug, Args)]
@@ -134,6 +142,12 @@ fn run(cli: &Cli) -> anyhow::Result<()> {
                 true => print(&format!("{}\n", serde_json::to_string(&status)?)),
                 false => print(&status.to_string()),
             }
+        }
+        Command::Forget { pool, .. } => {
+            print(&match control_socket::forget(&cli.place.desk, *pool)? {
+                true => format!("the record of pool {pool} is removed from this witness\n"),
+                false => format!("this witness has no record of pool {pool}\n"),
+            })
         }
         Command::Readmit { pool, replaced, .. } => {
             control_socket::readmit(&cli.place.desk, *pool, *replaced)?;

@@ -95,6 +95,7 @@ fn ask(plan: Plan, common: &Common, out: Printer) -> Result<(), Failure> {
             legs,
             previous_owner_is_stopped,
         } => pool_access::record_legs(common, &pool, &legs, previous_owner_is_stopped)?,
+        Plan::Forget(pool) => pool_access::forget(common, &pool)?,
         Plan::Confirm { pool, said } => pool_access::confirm::confirm(common, &pool, &said)?,
     };
     out.answer(&answer)

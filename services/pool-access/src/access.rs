@@ -468,6 +468,36 @@ pub fn destroy(pool: Box<dyn Pool>) -> Result<(), Failure> {
     })
 }
 
+/// Removes a pool from the known pools of this host, if no disk of it is found.
+pub fn forget(common: &Common, pool: &PoolName) -> Result<Answer, Failure> {
+    if sockets::is_served(common, pool)? {
+        let message = format!("pool {pool} is served here");
+        return Err(Failure::new(FailureKind::Busy, message).advise(format!(
+            "nothing was changed; `bulkhead pool destroy {pool}` destroys it"
+        )));
+    }
+    let found = match places::candidates(common, Some(pool)) {
+        Ok(found) => found,
+        Err(failure) if failure.kind == FailureKind::NotFound => Vec::new(),
+        Err(failure) => return Err(failure),
+    };
+    if found.iter().any(|one| one.name == pool.as_str()) {
+        let message = format!("disks of pool {pool} are on this host");
+        return Err(Failure::new(FailureKind::Busy, message).advise(format!(
+            "nothing was changed; `bulkhead pool destroy {pool}` destroys it. A pool whose disks are removed from the host can be forgotten"
+        )));
+    }
+    if !places::known_pools(common).contains(pool) {
+        return Ok(Done::already(format!(
+            "pool {pool} is not known on this host"
+        )));
+    }
+    places::forget(common, pool);
+    Ok(Done::changed(format!(
+        "pool {pool} is not known on this host any more"
+    )))
+}
+
 /// Creates a pool, and exports it.
 ///
 /// `legs`: a configuration of legs on several heads, by which it is made; `create` names no devices then.

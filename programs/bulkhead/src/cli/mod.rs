@@ -274,6 +274,8 @@ pub enum Plan {
         /// The confirmation.
         said: Confirmations,
     },
+    /// Remove a pool without disks from the known pools of this host.
+    Forget(PoolName),
     /// Hand a pool over to another head.
     Move(MoveArgs),
     /// Begin, end or list rescues.

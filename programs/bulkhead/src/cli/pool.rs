@@ -42,6 +42,12 @@ pub enum PoolCommand {
         #[command(flatten)]
         said: Confirmations,
     },
+    /// Remove a pool from the pools that this host knows, when all of its disks are gone
+    #[command(after_help = "Example:\n  bulkhead pool forget old-tank")]
+    Forget {
+        /// The pool
+        pool: PoolName,
+    },
     /// Convert a pool of this head's disks into one with legs on several heads: its disks are put on record
     #[command(after_help = RECORD_LEGS_EXAMPLES)]
     RecordLegs(RecordLegsArgs),
@@ -176,6 +182,7 @@ impl PoolCommand {
             Self::List => Ok(Plan::Discover),
             Self::Import(args) => Ok(args.plan()),
             Self::Confirm { pool, said } => Ok(Plan::Confirm { pool, said }),
+            Self::Forget { pool } => Ok(Plan::Forget(pool)),
             Self::RecordLegs(args) => Ok(args.plan()),
             Self::Reidentify(args) => Ok(Plan::Reidentify {
                 pool: args.pool,

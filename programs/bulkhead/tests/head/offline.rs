@@ -232,6 +232,21 @@ fn less_redundant_group_needs_confirmation() {
     machine.ok("pool add tank e --mismatched");
 }
 
+#[test]
+fn a_pool_is_forgotten_when_its_disks_are_gone() {
+    let machine = TestHost::with_disks(&["a", "b"]);
+    machine.ok("pool create tank a");
+    machine.refused("pool forget tank", 5, "disks of pool tank are on this host");
+    std::fs::remove_file(machine.path("a")).expect("removed");
+    let known = machine.run("volume list other").err;
+    assert!(known.contains("known here: tank"), "{known}");
+    machine.ok("pool forget tank");
+    let known = machine.run("volume list other").err;
+    assert!(!known.contains("known here"), "{known}");
+    let again = machine.ok("pool forget tank").out;
+    assert!(again.contains("is not known"), "{again}");
+}
+
 /// Names by path have colons; only the cached paths locate the disks.
 #[test]
 fn attached_disks_outside_search_path_are_found_again() {
