@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod check;
+mod edit;
 pub mod facts;
 mod file;
 mod key;
@@ -22,6 +23,7 @@ mod timeouts;
 pub mod xml;
 
 pub use check::{CheckReport, Code, Finding, HeadAsked, Place, Severity, check};
+pub use edit::{Shortened, without_pool};
 pub use facts::Facts;
 pub use file::{
     Appliance, Bmc, Claims, Clients, Fencing, Head, Kerberos, Leg, LegGroup, LegGroupKind,

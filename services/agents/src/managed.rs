@@ -109,6 +109,10 @@ pub fn refuse_destroy_or_export(
 ) -> Result<(), Failure> {
     let destroys = match request {
         Request::Pool(PoolRequest::Close(_)) => false,
+        // A preview changes nothing.
+        Request::Pool(PoolRequest::Destroy(destroy)) if destroy.preview.is_wanted() => {
+            return Ok(());
+        }
         Request::Pool(PoolRequest::Destroy(_)) => true,
         _ => return Ok(()),
     };
@@ -120,12 +124,12 @@ pub fn refuse_destroy_or_export(
         Err(_) => return Ok(()),
     };
     let described = appliance.as_ref().and_then(|file| file.pools.get(pool));
-    let Some(described) = described else {
+    if described.is_none() {
         return Ok(());
-    };
+    }
     let standing = standing();
     match destroys {
-        true => judge_destroy(pool, standing, described.has_legs()),
+        true => judge_destroy(pool, standing),
         false => {
             // A pool that was started outside the cluster is in its way.
             let is_run = is_run_on(&Local::default(), pool, &units::host_name());
@@ -166,7 +170,7 @@ fn stop_command(pool: &PoolName) -> String {
     )
 }
 
-fn judge_destroy(pool: &PoolName, standing: PoolManagement, has_legs: bool) -> Result<(), Failure> {
+fn judge_destroy(pool: &PoolName, standing: PoolManagement) -> Result<(), Failure> {
     let why = match standing {
         PoolManagement::Absent => return Ok(()),
         PoolManagement::Managed => "the cluster runs it, and would start it again",
@@ -175,16 +179,13 @@ fn judge_destroy(pool: &PoolName, standing: PoolManagement, has_legs: bool) -> R
         }
         PoolManagement::Unknown => "it belongs to the appliance, and no Pacemaker responds here",
     };
-    let then = match has_legs {
-        // The members keep the record of such a pool, and no server opens it without its legs.toml.
-        true => "its disks then belong to no pool of the appliance: erase each on its own head with `wipefs --all`".to_owned(),
-        false => format!("then run `bulkhead pool destroy {pool}` again on one head"),
-    };
     let message = format!("pool {pool} is not destroyed: {why}");
-    Err(Failure::new(FailureKind::NeedsConfirmation, message).advise(format!(
-        "nothing was changed. First stop it with {}, remove `[pools.{pool}]` from the appliance file, and run `bulkhead appliance apply`; {then}",
-        stop_command(pool)
-    )))
+    Err(
+        Failure::new(FailureKind::NeedsConfirmation, message).advise(format!(
+            "nothing was changed. `bulkhead appliance retire {pool} --ssh` removes it from the cluster, from its disks, from all heads and from \
+             the appliance file"
+        )),
+    )
 }
 
 fn judge_export(
@@ -270,15 +271,11 @@ mod tests {
         use PoolManagement::{Absent, Managed, Stopped, Unknown};
         let pool = "tank".parse().expect("a name");
         let advice = |judged: Result<(), Failure>| judged.err().and_then(|failure| failure.advice);
-        for (has_legs, then) in [(true, "wipefs --all"), (false, "pool destroy tank")] {
-            assert_eq!(advice(judge_destroy(&pool, Absent, has_legs)), None);
-            for standing in [Managed, Stopped, Unknown] {
-                let advice = advice(judge_destroy(&pool, standing, has_legs));
-                let advice = advice.expect("refused");
-                for part in ["[pools.tank]", "appliance apply", then] {
-                    assert!(advice.contains(part), "{standing:?}: {advice}");
-                }
-            }
+        assert_eq!(advice(judge_destroy(&pool, Absent)), None);
+        for standing in [Managed, Stopped, Unknown] {
+            let advice = advice(judge_destroy(&pool, standing)).expect("refused");
+            let command = "bulkhead appliance retire tank --ssh";
+            assert!(advice.contains(command), "{standing:?}: {advice}");
         }
         for (standing, is_run, is_maintenance, said) in [
             (Absent, false, false, None),

@@ -474,7 +474,7 @@ fn await_witness(machines: &Hosts, head: &HeadName, change: &Change) -> Result<(
 }
 
 /// A head on which Pacemaker responds; blocks if all were just started.
-fn responding(machines: &Hosts) -> Result<&dyn Host, ApplyError> {
+pub(crate) fn responding(machines: &Hosts) -> Result<&dyn Host, ApplyError> {
     let deadline = Instant::now() + PACEMAKER_TIME_LIMIT;
     loop {
         if let Some(machine) = machines.values().find(|one| pacemaker_runs(one.as_ref())) {

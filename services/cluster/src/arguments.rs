@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Subcommand};
-use units::HeadName;
+use units::{HeadName, PoolName};
 
 /// `appliance`
 #[derive(Debug, Subcommand)]
@@ -18,6 +18,12 @@ pub enum ApplianceCommand {
     /// Make the heads match an appliance file
     #[command(after_help = APPLY_EXAMPLES)]
     Apply(ApplyArgs),
+    /// Remove a pool for good: from the cluster, from its disks, from all heads and from the file
+    ///
+    /// Lists all that is lost. Nothing is changed without --yes. Pacemaker stops the pool, its disks are erased, its
+    /// records of legs are removed, its lines are removed from the file, and the file is applied.
+    #[command(after_help = RETIRE_EXAMPLES)]
+    Retire(RetireArgs),
     /// Give the running cluster another secret without an interruption
     ///
     /// Corosync, the heads' consoles and the sealed values in pools use it. The former secret stays on every head until
@@ -73,6 +79,18 @@ Exit codes, besides the common ones:
   12  the check finds errors, which are printed; nothing was changed
   14  something is in the way; nothing was changed";
 
+const RETIRE_EXAMPLES: &str = "Examples:
+  bulkhead appliance retire tank --ssh --dry-run
+  bulkhead appliance retire tank --ssh --yes
+
+Every head must be reachable. A command that was interrupted is repeated. If the pool is missing in the file
+then, `bulkhead appliance apply` completes it.
+
+Exit codes, besides the common ones:
+  6   nothing was changed: the answer lists what would be lost, and --yes is missing
+  12  without the pool the check finds errors in the file, which are printed; nothing was changed
+  14  something is in the way; nothing was changed";
+
 const ROTATE_EXAMPLES: &str = "Examples:
   bulkhead appliance rotate-key appliance.toml --ssh
 
@@ -104,6 +122,22 @@ pub struct ChangeArgs {
     /// Corosync and Pacemaker are not started by systemd: plan nothing for their units
     #[arg(long)]
     pub without_systemd: bool,
+}
+
+/// `appliance retire`
+#[derive(Debug, Args)]
+pub struct RetireArgs {
+    /// The pool
+    pub pool: PoolName,
+    /// As for a plan.
+    #[command(flatten)]
+    pub change: ChangeArgs,
+    /// Yes, all data of the pool shall be lost, and the sessions of its clients end
+    #[arg(long)]
+    pub yes: bool,
+    /// Show what would be lost, and change nothing
+    #[arg(long, conflicts_with = "yes")]
+    pub dry_run: bool,
 }
 
 /// `appliance apply`

@@ -9,18 +9,23 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use appliance::facts::HeadFacts;
-use appliance::plan::{Change, DesiredState, PoolToMake};
+use appliance::plan::{Actual, Change, DesiredState, PoolToMake};
 use appliance::{
-    Appliance, CheckReport, Facts, Finding, HeadAsked, Layout, Parsed, Plan, Severity, reference,
+    Appliance, CheckReport, Facts, Finding, HeadAsked, Layout, Parsed, Plan, Severity, Shortened,
+    reference,
 };
 use control::failure::chain;
 use control::{Failure, FailureKind};
 use rendering::Printer;
+use serde::Serialize;
 use serde_json::json;
-use units::HeadName;
+use units::{HeadName, PoolName};
 
-use crate::arguments::{ApplianceCommand, ApplyArgs, ChangeArgs, CheckArgs, Transport, Transports};
+use crate::arguments::{
+    ApplianceCommand, ApplyArgs, ChangeArgs, CheckArgs, RetireArgs, Transport, Transports,
+};
 use crate::host::{Host, Hosts, Local, Lock, LockError, Ssh};
+use crate::retire::{self, DiskFound, Retired};
 use crate::{Depth, HostError, appliance_file, rotate, safeguard_queries};
 
 /// The findings include warnings.
@@ -47,6 +52,7 @@ pub fn run(
         ApplianceCommand::Check(args) => return check(args, out),
         ApplianceCommand::Plan(args) => return with_plan(args, None, out, show_plan),
         ApplianceCommand::Apply(args) => return with_plan(&args.change, Some(args), out, apply),
+        ApplianceCommand::Retire(args) => return retire_pool(args, out),
         ApplianceCommand::RotateKey(args) => rotate_key(args, out)?,
         ApplianceCommand::Facts { stalls } => out.text(&own_facts(*stalls)?)?,
         ApplianceCommand::Schema => out.text(&reference::schema_text())?,
@@ -301,7 +307,30 @@ fn prepare(
     out: Printer,
 ) -> Result<Result<Prepared, ExitCode>, Failure> {
     let text = appliance_file::read(&args.file)?;
-    let parsed: Parsed = match appliance::parse(&text) {
+    let settings = Settings {
+        in_use: apply.is_some_and(|args| args.in_use),
+        stale_legs: apply.is_some_and(|args| args.stale_legs),
+        tells_progress: apply.is_some_and(|args| args.progress),
+    };
+    prepare_text(args, &text, settings, out)
+}
+
+/// Options of a change.
+#[derive(Clone, Copy, Debug, Default)]
+struct Settings {
+    in_use: bool,
+    stale_legs: bool,
+    tells_progress: bool,
+}
+
+/// The same for this text of the file.
+fn prepare_text(
+    args: &ChangeArgs,
+    text: &str,
+    settings: Settings,
+    out: Printer,
+) -> Result<Result<Prepared, ExitCode>, Failure> {
+    let parsed: Parsed = match appliance::parse(text) {
         Ok(parsed) => parsed,
         Err(finding) => {
             return report(&args.file, &[*finding], &HeadResponses::new(), out).map(Err);
@@ -321,15 +350,15 @@ fn prepare(
     let layout = Layout {
         program,
         has_systemd: !args.without_systemd,
-        in_use: apply.is_some_and(|args| args.in_use),
-        stale_legs: apply.is_some_and(|args| args.stale_legs),
+        in_use: settings.in_use,
+        stale_legs: settings.stale_legs,
         ..Layout::default()
     };
-    let desired = appliance::desired_state(&parsed.appliance, &text, &layout);
+    let desired = appliance::desired_state(&parsed.appliance, text, &layout);
     Ok(Ok(Prepared {
         machines,
         desired,
-        tells_progress: apply.is_some_and(|args| args.progress),
+        tells_progress: settings.tells_progress,
         settles_within: SETTLING_TIME_LIMIT,
     }))
 }
@@ -394,9 +423,202 @@ fn rotate_key(args: &CheckArgs, out: Printer) -> Result<(), Failure> {
 }
 
 fn compare(prepared: &Prepared) -> Result<Plan, Failure> {
-    let actual = crate::observe(&prepared.machines, &prepared.desired)
-        .map_err(|error| Failure::from_chain(FailureKind::Failed, &error))?;
-    Ok(appliance::plan(&prepared.desired, &actual))
+    Ok(appliance::plan(&prepared.desired, &observe(prepared)?))
+}
+
+fn observe(prepared: &Prepared) -> Result<Actual, Failure> {
+    crate::observe(&prepared.machines, &prepared.desired)
+        .map_err(|error| Failure::from_chain(FailureKind::Failed, &error))
+}
+
+/// The parts of a pool that a retirement removes.
+#[derive(Debug, Serialize)]
+struct Gone {
+    pool: PoolName,
+    /// All that is lost, in sentences.
+    gone: Vec<String>,
+    /// Steps that are left to a person.
+    then: Vec<String>,
+    changed: bool,
+}
+
+impl Gone {
+    fn text(&self, title: &str) -> String {
+        let mut text = format!("{title}\n");
+        for line in &self.gone {
+            let _ = writeln!(text, "  {line}");
+        }
+        for line in &self.then {
+            let _ = writeln!(text, "then: {line}");
+        }
+        text
+    }
+}
+
+fn retire_pool(args: &RetireArgs, out: Printer) -> Result<ExitCode, Failure> {
+    let (file, pool) = (&args.change.file, &args.pool);
+    let text = appliance_file::read(file)?;
+    let appliance = appliance_file::load(file)?;
+    let retired = Retired::of(&appliance, pool).ok_or_else(|| {
+        Failure::not_found(format!("{} describes no pool {pool}", file.display())).advise(
+            "if a retirement was interrupted, `bulkhead appliance apply` completes it. A pool outside of the file is \
+             destroyed by `bulkhead pool destroy`, and an entry without disks is removed by `bulkhead pool forget`",
+        )
+    })?;
+    let shortened = appliance::without_pool(&text, pool).ok_or_else(|| {
+        Failure::usage(format!(
+            "the lines of pool {pool} in {} cannot be removed alone",
+            file.display()
+        ))
+        .advise(format!(
+            "write the pool as a table of its own, `[pools.{pool}]`; nothing was changed"
+        ))
+    })?;
+    let settings = Settings {
+        in_use: true,
+        ..Settings::default()
+    };
+    let prepared = match prepare_text(&args.change, &shortened.text, settings, out)? {
+        Ok(prepared) => prepared,
+        Err(code) => return Ok(code),
+    };
+    // The plan stays valid only while no other run changes the heads.
+    let _locks = args.yes.then(|| lock(&prepared.machines)).transpose()?;
+    let actual = observe(&prepared)?;
+    let plan = appliance::plan(&prepared.desired, &actual);
+    if !plan.obstacles.is_empty() {
+        out.either(&plan, || plan.to_string())?;
+        return Ok(ExitCode::from(EXIT_OBSTACLE));
+    }
+    let program = prepared.desired.program.to_string_lossy().into_owned();
+    let failed = |error: &dyn std::error::Error| {
+        Failure::new(FailureKind::Failed, chain(error))
+            .advise("the steps before it stay; repeat the command when the cause is repaired")
+    };
+    let disks =
+        retire::disks(&prepared.machines, &program, &retired).map_err(|error| failed(&error))?;
+    let mut gone = Gone {
+        pool: pool.clone(),
+        gone: losses(&retired, &disks, &actual, &shortened, file),
+        then: left_over(&appliance, &retired),
+        changed: false,
+    };
+    if args.dry_run {
+        let title = format!("nothing was changed; these parts of pool {pool} would be lost:");
+        out.either(&gone, || gone.text(&title))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !args.yes {
+        let lost = gone.gone.join("; ");
+        return Err(Failure::new(
+            FailureKind::NeedsConfirmation,
+            format!("pool {pool} would be lost for good: {lost}"),
+        )
+        .advise("nothing was changed; if you intend that, add --yes"));
+    }
+    let mut printed = Ok(());
+    let mut progress = |step: &str| {
+        if !out.is_json() && printed.is_ok() {
+            printed = out.text(&format!("{step}\n"));
+        }
+    };
+    let notes = retire::retire(
+        &prepared.machines,
+        &program,
+        &retired,
+        &actual,
+        &mut progress,
+    )
+    .map_err(|error| failed(&error))?;
+    progress(&format!(
+        "remove the lines of pool {pool} from {}",
+        file.display()
+    ));
+    write_durably(file, &shortened.text)
+        .map_err(Failure::of(format!("write {}", file.display())))?;
+    let plan = compare(&prepared)?;
+    crate::apply(&prepared.machines, &plan, &mut |change| {
+        progress(&change.to_string())
+    })
+    .map_err(|error| {
+        Failure::from_chain(FailureKind::Failed, &error)
+            .advise("the pool is gone; run `bulkhead appliance apply` when the cause is repaired")
+    })?;
+    printed?;
+    compare_again(&prepared)?;
+    gone.changed = true;
+    gone.then.extend(notes);
+    out.either(&gone, || gone.text(&format!("pool {pool} is retired:")))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Everything that the retirement removes, in sentences.
+fn losses(
+    retired: &Retired,
+    disks: &[DiskFound],
+    actual: &Actual,
+    shortened: &Shortened,
+    file: &Path,
+) -> Vec<String> {
+    let pool = &retired.pool;
+    let mut lines = Vec::new();
+    for (head, known) in &actual.heads {
+        if let Some(clients) = known.clients.get(pool) {
+            let clients = match clients {
+                1 => "1 client, whose session ends".to_owned(),
+                count => format!("{count} clients, whose sessions end"),
+            };
+            lines.push(format!("{head} serves it to {clients}"));
+        }
+    }
+    let resources: Vec<&str> = retired.resources.iter().map(String::as_str).collect();
+    lines.push(format!("Pacemaker has {}", resources.join(", ")));
+    for disk in disks {
+        let (head, path) = (&disk.head, disk.path.display());
+        lines.push(match &disk.other {
+            None => format!(
+                "{head}:{path} is erased, with every volume, file system and snapshot on it"
+            ),
+            Some(other) => format!("{head}:{path} is left as it is: it carries {other}"),
+        });
+    }
+    if let Some(number) = retired.number {
+        lines.push(format!(
+            "the record of legs with the number {number} is removed from each head"
+        ));
+    }
+    for range in &shortened.lines {
+        lines.push(format!(
+            "lines {} to {} of {} are removed",
+            range.start(),
+            range.end(),
+            file.display()
+        ));
+    }
+    lines
+}
+
+/// The steps on hosts that are no heads.
+fn left_over(appliance: &Appliance, retired: &Retired) -> Vec<String> {
+    let number = retired.number.filter(|_| appliance.witness.is_some());
+    let witness = number.map(|number| {
+        format!(
+            "on the witness, `bulkhead-witness forget {number} --pool-is-gone` removes its record"
+        )
+    });
+    witness.into_iter().collect()
+}
+
+/// Replaces the file, with its permissions.
+fn write_durably(path: &Path, text: &str) -> std::io::Result<()> {
+    let path = std::fs::canonicalize(path)?;
+    let mut new = path.clone().into_os_string();
+    new.push(".new");
+    let mut file = std::fs::File::create(&new)?;
+    file.set_permissions(std::fs::metadata(&path)?.permissions())?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(&new, &path)
 }
 
 /// Plans the changes for the file and runs `then`, unless there is an obstacle.

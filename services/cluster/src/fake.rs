@@ -323,6 +323,11 @@ impl FakeHost {
                 None => output_of(0, ""),
             },
             ["-c", _, "mark", path] => output_of(self.file(path).is_none().into(), ""),
+            ["-c", _, "erase", path] => {
+                self.log(format!("erase {path}"));
+                lock(&self.state).looks = "[]".to_owned();
+                output_of(0, "")
+            }
             ["-c", _, "unmark", path] => {
                 lock(&self.state).files.remove(*path);
                 output_of(0, "")
@@ -455,6 +460,21 @@ impl Host for FakeHost {
                     words @ ..,
                 ],
             ) => self.by_server(verb, words),
+            (_, ["leg-server", "forget", number, "--pool-is-gone"]) => {
+                let is_gone = number.parse().is_ok_and(|number| {
+                    let mut state = lock(&self.state);
+                    state.members.clear();
+                    state.pools_remembered.remove(&number)
+                });
+                if is_gone {
+                    self.log(format!("forget the record {number}"));
+                }
+                output_of(0, "")
+            }
+            (_, ["pool", "forget", pool]) => {
+                self.log(format!("forget {pool}"));
+                output_of(0, "")
+            }
             (_, ["portal", "set", words @ ..]) => {
                 if lock(&self.state).refuses_portals && !words.contains(&"--in-use") {
                     return Ok(output_of(5, ""));

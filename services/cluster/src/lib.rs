@@ -19,6 +19,7 @@ pub mod netlink;
 pub mod observe;
 pub mod pool_management;
 pub mod process;
+pub mod retire;
 pub mod rotate;
 mod safeguard_queries;
 pub mod steps;

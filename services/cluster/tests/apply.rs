@@ -10,6 +10,7 @@ use appliance::{Layout, desired_state, parse};
 use cluster::cib::{configure, read_cib};
 use cluster::fake::{FakeCluster, FakeHost};
 use cluster::host::{Local, write_file};
+use cluster::retire::Retired;
 use cluster::{ApplyError, Hosts, apply, observe, rotate_key};
 
 const PAIR: &str = include_str!("../../../examples/pair.toml");
@@ -818,4 +819,75 @@ fn each_head_gets_its_leg_file_and_change_is_reloaded() {
         ]
     );
     assert!(plan_of(&pair, &changed).is_empty());
+}
+
+fn retired_of(text: &str) -> Retired {
+    let appliance = parse(text).expect("well formed").appliance;
+    Retired::of(&appliance, &"tank".parse().expect("a name")).expect("described")
+}
+
+/// Killed after any of its commands, it is completed by the next run: the pool is stopped before its disks are erased.
+#[test]
+fn retirement_killed_after_any_command_is_completed_by_next() {
+    const OWN: &str = r#"[{"path": "/dev/a", "place": "/dev/a", "bytes": 9, "carries": "the exported pool tank", "pool": "tank"},
+        {"path": "/dev/b", "place": "/dev/b", "bytes": 9, "carries": "an XFS file system", "pool": null}]"#;
+    let retired = retired_of(LEGS);
+    let rest = appliance::without_pool(LEGS, &retired.pool).expect("a table");
+    let retire = |pair: &Pair| {
+        let actual = observe(&pair.machines, &desired_of(LEGS)).expect("the heads answer");
+        cluster::retire::retire(&pair.machines, "bulkhead", &retired, &actual, &mut |_| {})
+    };
+    for fuse in (0..).step_by(5) {
+        let (pair, _) = served();
+        pair.left.set_portals("");
+        for head in [&pair.left, &pair.right] {
+            head.set_disk_inspections(OWN);
+        }
+        pair.cluster.lock().expect("not poisoned").fuse = Some(fuse);
+        let is_killed = catch_unwind(AssertUnwindSafe(|| retire(&pair))).is_err();
+        pair.cluster.clear_poison();
+        pair.cluster.lock().expect("not poisoned").fuse = None;
+        retire(&pair).expect("all steps succeed");
+        let log = pair.cluster.lock().expect("not poisoned").log.clone();
+        let at = |what: &str| log.iter().position(|line| line.contains(what));
+        assert!(at("configure") < at("erase /dev/a"), "{log:?}");
+        for once in [
+            "left: erase /dev/a",
+            "right: erase /dev/a",
+            "left: forget the record 1",
+        ] {
+            let count = log.iter().filter(|line| *line == once).count();
+            assert_eq!(count, 1, "{fuse} {once}: {log:?}");
+        }
+        assert_eq!(at("/dev/b"), None, "it carries other data");
+        apply_quietly(&pair, &desired_of(&rest.text)).expect("all changes succeed");
+        let cluster = pair.cluster.lock().expect("not poisoned");
+        let cib = cluster.cib.as_ref().expect("configured").to_string();
+        assert!(
+            !cib.contains("pool-tank") && !cib.contains("address-"),
+            "{cib}"
+        );
+        if !is_killed {
+            return;
+        }
+    }
+}
+
+/// A disk that does not belong to the pool any more is left alone.
+#[test]
+fn a_pool_on_shared_disks_is_erased_by_the_head_that_reads_it_first() {
+    let (pair, desired) = (pair(), desired_of(PAIR));
+    apply_quietly(&pair, &desired).expect("all changes succeed");
+    let shared = r#"[{"path": "/dev/a", "place": "/dev/a", "bytes": 9, "carries": "a spare of a pool", "pool": ""}]"#;
+    pair.left.set_disk_inspections(shared);
+    pair.right.set_disk_inspections("[]");
+    let retired = retired_of(PAIR);
+    assert_eq!(retired.number, None);
+    let actual = observe(&pair.machines, &desired).expect("the heads answer");
+    cluster::retire::retire(&pair.machines, "bulkhead", &retired, &actual, &mut |_| {})
+        .expect("all steps succeed");
+    let log = pair.cluster.lock().expect("not poisoned").log.clone();
+    let erased: Vec<&String> = log.iter().filter(|line| line.contains("erase")).collect();
+    assert_eq!(erased, ["left: erase /dev/a"]);
+    assert!(!log.iter().any(|line| line.contains("record")), "{log:?}");
 }
