@@ -69,6 +69,7 @@ NIGHTLY: dict[int, tuple[Step, ...]] = {
     1: (
         Step("demo", "make demo", "a"),
         Step("demo-legs", "make demo-legs", "a"),
+        Step("runbooks", "make runbooks", "a"),
         Step("demo-single", "make demo-single", "a"),
         Step("drill-examples", "make drill-examples", "a"),
         Step("races", "make races", "b"),

@@ -1,0 +1,161 @@
+"""``python3 -m proof.runbooks``: every command of ``docs/guide/runbooks.md``, in a lab of two heads with a witness.
+
+The page names the host of each command by its prompt. Hardware events, such as a power cut or a new disk, happen before
+their section.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from proof import runtime
+from proof.runtime import REPOSITORY, ProofError
+from proof.servers import bulkhead
+
+PAGE = REPOSITORY / "docs/guide/runbooks.md"
+EXAMPLE = REPOSITORY / "examples/legs-two-heads-witness.toml"
+EXIT_INCAPABLE = 15
+NAME = "runbooks"
+UP_SECONDS = 400.0
+COMMAND_SECONDS = 400.0
+UNTIL_SECONDS = 180.0
+POLL_SECONDS = 1.0
+LAB_BYTES = 3 << 30
+# The cache of the example does not fit into this host. A busy host is slow to respond.
+FILE_CHANGES = (('arc = "32G"', 'arc = "512M"'), ("[quorum]", "[timeouts]\ntoken_ms = 3000\nconsensus_ms = 3600\ntakeover_budget_s = 30\n\n[quorum]"))
+DISK = "/dev/disk/by-id/nvme-eui.00253852000000"
+EVENTS = {
+    "Both heads are down": ("power left off", "power right off", "power left on", "power right on"),
+    "Replace a disk of a leg": (f"exec right -- sh -c 'truncate -s $(stat -L -c %s {DISK}01) {DISK}09'",),
+}
+"""Commands of the lab before a section."""
+
+
+@dataclass(frozen=True)
+class Typed:
+    """A command of the page."""
+
+    section: str
+    line: int
+    host: str
+    command: str
+    until: str
+
+
+def commands_of(text: str) -> list[Typed]:
+    """Returns the commands of the page, in their order."""
+    found, section, is_shell = [], "", False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith("## "):
+            section = line.removeprefix("## ")
+        if line.strip().startswith("```"):
+            is_shell = not is_shell
+            continue
+        if not is_shell:
+            continue
+        typed = re.fullmatch(r"\s*(\w+)\$ (.+?)(?:\s+# until (.+))?", line)
+        if not typed:
+            raise ProofError(f"{PAGE.name}, line {number}: no prompt names the host: {line.strip()}")
+        found.append(Typed(section, number, typed[1], typed[2], typed[3] or ""))
+    return found
+
+
+class Lab:
+    """The lab, which always terminates with this process."""
+
+    def __init__(self, program: Path, folder: Path):
+        self._program = program
+        self._place = ["--name", NAME, "--dir", str(folder)]
+        self._folder = folder
+        self._forget = runtime.at_exit(self.down)
+
+    def up(self) -> list[str]:
+        """Starts it; returns the missing requirements of this host."""
+        text = EXAMPLE.read_text()
+        for old, new in FILE_CHANGES:
+            text = text.replace(old, new)
+        file = self._folder / "appliance.toml"
+        file.write_text(text)
+        done = self._run(["up", str(file), *self._place], UP_SECONDS)
+        if done.returncode == EXIT_INCAPABLE:
+            return done.stderr.strip().splitlines()
+        if done.returncode:
+            raise ProofError(f"the lab did not come up:\n{done.stderr}")
+        return []
+
+    def _run(self, words: list[str], seconds: float) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([self._program, "lab", *words], capture_output=True, text=True, timeout=seconds, check=False)
+
+    def event(self, words: str) -> None:
+        """Causes an event of the hardware."""
+        command = f'"$1" lab {words.replace(" -- ", f" --name {NAME} --dir {self._folder} -- ", 1)}'
+        if " -- " not in words:
+            command += f" --name {NAME} --dir {self._folder}"
+        done = subprocess.run(["sh", "-c", command, "event", str(self._program)], capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False)
+        if done.returncode:
+            raise ProofError(f"lab {words}: {done.stdout}{done.stderr}")
+
+    def typed(self, one: Typed) -> str:
+        """Types a command on its host, until it shows the words that the page names."""
+        deadline = time.monotonic() + UNTIL_SECONDS
+        while True:
+            done = self._run(["exec", *self._place, one.host, "--", "sh", "-c", one.command], COMMAND_SECONDS)
+            output = done.stdout + done.stderr
+            if done.returncode == 0 and one.until in output:
+                return output
+            if not one.until or time.monotonic() > deadline:
+                raise ProofError(f"{PAGE.name}, line {one.line}: {one.host}$ {one.command}: exit code {done.returncode}\n{output}")
+            time.sleep(POLL_SECONDS)
+
+    def down(self) -> None:
+        """Stops it."""
+        self._forget()
+        self._run(["down", *self._place], COMMAND_SECONDS)
+
+
+def walk(program: Path) -> list[str]:
+    """Types all commands of the page; returns the missing requirements where this host cannot run two heads."""
+    commands = commands_of(PAGE.read_text())
+    if unknown := EVENTS.keys() - {one.section for one in commands}:
+        raise ProofError(f"{PAGE.name} has no sections {sorted(unknown)}")
+    with runtime.scratch(NAME, base=runtime.memory_base(LAB_BYTES)) as folder:
+        lab = Lab(program, folder)
+        try:
+            if missing := lab.up():
+                return missing
+            section = ""
+            for one in commands:
+                if one.section != section:
+                    section = one.section
+                    print(f"\n{section}", flush=True)
+                    for words in EVENTS.get(section, ()):
+                        print(f"   ({words})", flush=True)
+                        lab.event(words)
+                started = time.monotonic()
+                lab.typed(one)
+                print(f"   {one.host}$ {one.command}   ({time.monotonic() - started:.1f} s)", flush=True)
+        finally:
+            lab.down()
+    return []
+
+
+def main(argv: list[str]) -> int:
+    """Runs the proof; the last line is the verdict."""
+    if argv:
+        print("usage: python3 -m proof.runbooks   (needs target/release/bulkhead, or $BULKHEAD)")
+        return 0
+    if missing := walk(bulkhead.program()):
+        print("runbooks: skipped, this host cannot run two heads:")
+        for words in missing:
+            print(f" * {words}")
+        return 0
+    count = len(commands_of(PAGE.read_text()))
+    return runtime.verdict([], f"runbooks: {count} commands, 0 wrong")
+
+
+if __name__ == "__main__":
+    runtime.command(main)
