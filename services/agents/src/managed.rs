@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use ::appliance::Appliance;
 use ::appliance::facts::passwords_required;
+use ::appliance::{Appliance, Key};
 use cluster::host::Local;
 use cluster::pool_management::{
     PoolManagement, boot_wait_reason, is_run_on, pool_management, server_of,
@@ -66,6 +66,44 @@ pub fn location(pool: &PoolName) -> Location {
             )
         }
     }
+}
+
+/// The change of the appliance file that a replaced disk requires: without it, another head searches for the pool at
+/// disks that it does not use any more. `devices`: the paths of the disks in the pool. `None` if the file matches.
+pub fn outdated_disks(pool: &PoolName, devices: &[PathBuf]) -> Option<String> {
+    let path = path();
+    let text = appliance_file::read(&path).ok()?;
+    let change = change_of_disks(&text, pool, devices)?;
+    Some(format!("{}, {change}", path.display()))
+}
+
+fn change_of_disks(text: &str, pool: &PoolName, devices: &[PathBuf]) -> Option<String> {
+    let parsed = ::appliance::parse(text).ok()?;
+    let disks = &parsed.appliance.pools.get(pool)?.disks;
+    let real = |path: &PathBuf| std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+    let used: Vec<PathBuf> = devices.iter().map(real).collect();
+    let named: Vec<PathBuf> = disks.iter().map(real).collect();
+    let unused = disks.iter().zip(&named).enumerate();
+    let mut unused = unused.filter(|(_, (_, real))| !used.contains(real));
+    let new = devices.iter().zip(&used);
+    let new = new.filter(|(_, real)| !named.contains(real));
+    let mut changes = new.map(|(new, _)| {
+        let key = Key::of("pools").field(pool).field("disks");
+        let new = new.display();
+        match unused.next() {
+            Some((index, (old, _))) => {
+                let line = parsed.source.line(&key.item(index)).unwrap_or(1);
+                format!("line {line}: write {new} instead of {}", old.display())
+            }
+            None => {
+                let line = parsed.source.line(&key).unwrap_or(1);
+                format!("line {line}: add {new}")
+            }
+        }
+    });
+    let first = changes.next()?;
+    let changes: Vec<String> = std::iter::once(first).chain(changes).collect();
+    Some(changes.join("; "))
 }
 
 /// Passwords and keys of fence devices. No pool server needs them; keys of volumes may be in the same directory.
@@ -292,6 +330,32 @@ mod tests {
                 assert!(advice.contains(said), "{standing:?}: {advice}");
             }
         }
+    }
+
+    #[test]
+    fn the_line_of_a_replaced_disk_is_named() {
+        let text = include_str!("../../../examples/pair.toml");
+        let pool = "tank".parse().expect("a name");
+        let parsed = ::appliance::parse(text).expect("well formed").appliance;
+        let mut disks = parsed.pools[&pool].disks.clone();
+        let change = |disks: &[PathBuf]| change_of_disks(text, &pool, disks);
+        assert_eq!(change(&disks), None);
+        let old = std::mem::replace(&mut disks[1], "/dev/disk/by-id/scsi-new".into());
+        let is_old = |line: &str| line.contains(&*old.to_string_lossy());
+        let line = text.lines().position(is_old).expect("there") + 1;
+        let expected = format!(
+            "line {line}: write /dev/disk/by-id/scsi-new instead of {}",
+            old.display()
+        );
+        assert_eq!(change(&disks), Some(expected));
+        disks[1] = old;
+        disks.push("/dev/disk/by-id/scsi-more".into());
+        let added = change(&disks).expect("a disk is missing in the file");
+        assert!(
+            added.ends_with(": add /dev/disk/by-id/scsi-more"),
+            "{added}"
+        );
+        assert_eq!(change_of_disks("name = 1", &pool, &disks), None);
     }
 
     /// A typing error in the file opens no pool outside the cluster.

@@ -2,10 +2,11 @@
 //! events reconnects, up to a time-out.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::common::Common;
-use control::answer::Event;
+use control::answer::{DeviceView, Done, Event};
 use control::operations::PoolSelector;
 use control::operations::pool::events::Events;
 use control::request::{PoolRequest, Request, ServerRequest};
@@ -48,7 +49,38 @@ pub fn ask(
         }
         answer = crate::ask(common, &named, request.clone(), progress);
     }
-    answer
+    match (answer, request) {
+        (Ok(Answer::Done(done)), Request::Pool(PoolRequest::ReplaceDisk(_))) => {
+            Ok(Answer::Done(with_change_of_file(common, pool, done)))
+        }
+        (answer, _) => answer,
+    }
+}
+
+/// Adds the line of the appliance file that a replaced disk requires. The server may not read that file.
+fn with_change_of_file(common: &Common, pool: &PoolName, mut done: Done) -> Done {
+    let status = Request::Pool(PoolRequest::Status);
+    let Ok(Answer::Pool(status)) = crate::ask_server(common, pool, status) else {
+        return done;
+    };
+    let mut devices = Vec::new();
+    add_paths(&status.devices, &mut devices);
+    if let Some(change) = crate::managed::outdated_disks(pool, &devices) {
+        done.message += &format!(
+            "\nThe appliance file names another disk. {change}; then run `bulkhead appliance apply --ssh`"
+        );
+    }
+    done
+}
+
+/// The disks of these groups; a name without a path is that of a group.
+fn add_paths(devices: &[DeviceView], paths: &mut Vec<PathBuf>) {
+    for device in devices {
+        if device.members.is_empty() && device.name.starts_with('/') {
+            paths.push(PathBuf::from(&device.name));
+        }
+        add_paths(&device.members, paths);
+    }
 }
 
 fn is_alive(common: &Common, pool: &PoolName) -> bool {
