@@ -83,6 +83,8 @@ PAGES: dict[str, Page] = {
             *((start, "an answer") for start in ("BAD DEVICE", "/dev/loop", "UNUSED DISK", "a new disk needs", "1. ", "2. ", "3. ", "to do it")),
         ),
         first=(("bulkhead pool create tank", "bulkhead pool destroy tank --yes-destroy-all-data --in-use 2>/dev/null || true; rm -rf /srv/disks/*\n" + DISKS),
+               ("bulkhead pool set tank autoexpand=on", MIRROR + "truncate -s 2G /srv/disks/d5 /srv/disks/d6\n"),
+               ("bulkhead pool online tank DISK5 --expand", "bulkhead pool list --json | python3 -c 'import json, sys; assert json.load(sys.stdin)[0][\"size\"] > 1_900_000_000'\n"),
                ("bulkhead pool events tank", MIRROR), ("bulkhead pool offline", MIRROR),
                ("bulkhead pool replace tank OLD NEW", "rm -f /srv/disks/d3; truncate -s 1G /srv/disks/d3\n")),
     ),

@@ -2499,6 +2499,11 @@ export interface components {
              *     `left:/dev/disk/by-id/x`.
              */
             device: string;
+            /**
+             * @description Also use all of its size, if it is larger than when it joined. The group grows when this is done for each of its
+             *     devices.
+             */
+            expand?: boolean;
         };
         /** @description A pool in the overview. */
         PoolOverview: {

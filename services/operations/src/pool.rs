@@ -226,12 +226,15 @@ pub fn perform(
             context.hooks.change_members(word).unwrap_or_else(no_legs)
         }
         PoolRequest::LogLevel(LogLevel { filter }) => context.hooks.log_filter(filter.as_deref()),
-        PoolRequest::Online(Online { device }) => {
+        PoolRequest::Online(Online { device, expand }) => {
             if let Some(answer) = context.hooks.leg(&text(&device), LegRequest::Readmit) {
                 return answer;
             }
-            done(needs(pool.devices())?.online(&text(&device), false))?;
-            Ok(Done::changed(format!("{} is used again", device.display())))
+            done(needs(pool.devices())?.online(&text(&device), expand))?;
+            Ok(Done::changed(match expand {
+                true => format!("{} is used with all of its size", device.display()),
+                false => format!("{} is used again", device.display()),
+            }))
         }
         PoolRequest::Offline(Offline { device, temporary }) => {
             done(needs(pool.devices())?.offline(&text(&device), temporary))?;

@@ -21,11 +21,18 @@ pub struct Online {
     /// Device of the pool. A leg on one of several heads by its name in `pool status`, such as
     /// `left:/dev/disk/by-id/x`.
     pub device: PathBuf,
+    /// Also use all of its size, if it is larger than when it joined. The group grows when this is done for each of its
+    /// devices.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub expand: bool,
 }
 
 impl Operation for Online {
     fn effect(&self, _: &PoolName) -> Effect {
-        let Self { device: _ } = self;
+        let Self {
+            device: _,
+            expand: _,
+        } = self;
         Effect::Change
     }
 
@@ -37,6 +44,7 @@ impl Operation for Online {
 
 const EXAMPLES: Examples = Examples::of(&[
     Example::of("bulkhead pool online tank /dev/disk/by-id/scsi-a"),
+    Example::of("bulkhead pool online tank /dev/disk/by-id/scsi-a --expand"),
 ])
 .with_note(
     "A leg of a pool with legs on several heads returns automatically, until it has failed three times within an hour. Then
@@ -49,6 +57,9 @@ const EXAMPLES: Examples = Examples::of(&[
 pub struct Arguments {
     #[command(flatten)]
     device: DeviceArguments,
+    /// Also use all of its size, if it is larger than when it joined: repeat it for each device of the group
+    #[arg(long)]
+    expand: bool,
 }
 
 impl Verb for Online {
@@ -64,6 +75,7 @@ impl Verb for Online {
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         let (pool, device) = arguments.device.read()?;
-        Ok((pool, Self { device }))
+        let expand = arguments.expand;
+        Ok((pool, Self { device, expand }))
     }
 }

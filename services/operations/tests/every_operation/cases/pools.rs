@@ -45,6 +45,11 @@ pub const DEVICES: &[Case] = &[
         "NotFound",
     ),
     ("pool.online", r#"{"device":"/disks/a"}"#, "changed"),
+    (
+        "pool.online",
+        r#"{"device":"/disks/a","expand":true}"#,
+        "changed",
+    ),
     ("pool.online", r#"{"device":"/disks/none"}"#, "NotFound"),
     (
         "pool.attach",
