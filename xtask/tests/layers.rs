@@ -619,6 +619,10 @@ const NAME_PROTOCOLS: &[(&str, &str)] = &[
         "prints what its operations answer",
     ),
     (
+        "core/rendering/src/lists.rs",
+        "the tables of lists, with those of each protocol",
+    ),
+    (
         "programs/bulkhead/src/cli/mod.rs",
         "its operations are commands",
     ),

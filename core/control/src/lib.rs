@@ -29,6 +29,7 @@ pub mod request;
 pub mod rescue;
 pub mod schedule;
 pub mod secret;
+pub mod selection;
 pub mod server;
 pub mod slots;
 pub mod snapshot_set;

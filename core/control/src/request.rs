@@ -32,17 +32,33 @@ pub enum Request {
     /// About the pool itself.
     Pool(PoolRequest),
     /// About volumes.
-    Volume(VolumeRequest),
+    Volume(
+        #[serde(with = "lists_as_names")]
+        #[schemars(with = "VolumeRequest")]
+        VolumeRequest,
+    ),
     /// About file systems.
-    Filesystem(FilesystemRequest),
+    Filesystem(
+        #[serde(with = "lists_as_names")]
+        #[schemars(with = "FilesystemRequest")]
+        FilesystemRequest,
+    ),
     /// About keys of encrypted volumes.
     Key(KeyRequest),
     /// About snapshots.
     Snapshot(SnapshotRequest),
     /// About iSCSI targets.
-    Target(TargetRequest),
+    Target(
+        #[serde(with = "lists_as_names")]
+        #[schemars(with = "TargetRequest")]
+        TargetRequest,
+    ),
     /// About NBD exports.
-    Nbd(NbdRequest),
+    Nbd(
+        #[serde(with = "lists_as_names")]
+        #[schemars(with = "NbdRequest")]
+        NbdRequest,
+    ),
     /// About streams of snapshots.
     Transfer(TransferRequest),
     /// About replication.
@@ -164,5 +180,61 @@ impl Request {
     /// Returns whether a pool that is open for reading only can handle it.
     pub fn is_read_only(&self) -> bool {
         self.operation().scheduling() == Scheduling::ReadOnly
+    }
+}
+
+/// Lists without members are names on the wire, such as `"list"`, as of releases that had no members for them: older
+/// clients and servers continue to work.
+mod lists_as_names {
+    use serde::de::{DeserializeOwned, Error as _};
+    use serde::ser::Error as _;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use serde_json::{Value, json};
+
+    const LISTS: [&str; 2] = ["list", "space"];
+
+    pub fn deserialize<'de, D: Deserializer<'de>, T: DeserializeOwned>(
+        from: D,
+    ) -> Result<T, D::Error> {
+        let mut value = Value::deserialize(from)?;
+        if let Value::String(name) = &value {
+            if LISTS.contains(&name.as_str()) {
+                value = json!({ name: {} });
+            }
+        }
+        serde_json::from_value(value).map_err(D::Error::custom)
+    }
+
+    pub fn serialize<S: Serializer, T: Serialize>(noun: &T, to: S) -> Result<S::Ok, S::Error> {
+        let value = serde_json::to_value(noun).map_err(S::Error::custom)?;
+        let is_empty = |name: &&str| value.get(name) == Some(&json!({}));
+        match LISTS.iter().find(|name| is_empty(name)) {
+            Some(name) => to.serialize_str(name),
+            None => value.serialize(to),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn lists_without_members_are_names_on_the_wire() {
+        for noun in ["volume", "filesystem", "target", "nbd"] {
+            let name = json!({ noun: "list" });
+            for sent in [name.clone(), json!({ noun: {"list": {}} })] {
+                let request: Request = serde_json::from_value(sent).expect(noun);
+                assert_eq!(serde_json::to_value(&request).expect(noun), name);
+            }
+            let part = json!({ noun: {"list": {"only": "tank/vms"}} });
+            let request: Request = serde_json::from_value(part.clone()).expect(noun);
+            assert_eq!(serde_json::to_value(&request).expect(noun), part);
+            let wrong = json!({ noun: {"list": {"only": "tank@a"}} });
+            serde_json::from_value::<Request>(wrong).expect_err("a snapshot");
+            serde_json::from_value::<Request>(json!({ noun: "burn" })).expect_err("no verb");
+        }
     }
 }

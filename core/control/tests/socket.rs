@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use control::answer::Done;
 use control::operations::pool::close::Close;
 use control::operations::pool::destroy::Destroy;
+use control::operations::volume::list::List;
 use control::request::{PoolRequest, ServerRequest, VolumeRequest};
 use control::server::ListenError;
 use control::slots::{CONNECTIONS_MAX, URGENT_MAX};
@@ -224,7 +225,7 @@ fn assert_busy(outcome: Result<Answer, Failure>) {
 fn connection_over_the_limit_gets_busy_for_each_request() {
     let (_directory, path, _server) = start();
     let held = fill(&path);
-    let list = || Request::Volume(VolumeRequest::List);
+    let list = || Request::Volume(VolumeRequest::List(List::default()));
     let mut at_once = Client::connect(&path).expect("connect");
     assert_busy(at_once.call(list(), &mut |_| ()));
     // One that sends a request after its slot has timed out.
@@ -250,7 +251,7 @@ fn agent_requests_bypass_the_connection_limit() {
     let mut client = Client::connect(&path).expect("connect");
     let ping = || Request::Server(ServerRequest::Ping);
     assert_eq!(client.call(ping(), &mut |_| ()), Ok(Done::already("here")));
-    let list = || Request::Volume(VolumeRequest::List);
+    let list = || Request::Volume(VolumeRequest::List(List::default()));
     assert_busy(client.call(list(), &mut |_| ()));
     // On the refused connection, as commands do.
     let export = || Request::Pool(PoolRequest::Export);

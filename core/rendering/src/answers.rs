@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::time::UNIX_EPOCH;
 
 use control::answer::{
-    ChapView, DeviceView, DiscoveryView, Done, Event, FilesystemView, FrozenView, NbdView,
-    PoolLoad, PoolStatus, PoolSummary, Property, ProtocolView, RecoveryView, RolledBack,
-    ServerStatus, SnapshotView, Status, TargetView, VolumeView,
+    ChapView, DeviceView, DiscoveryView, Done, Event, FilesystemView, FrozenView, PoolLoad,
+    PoolStatus, PoolSummary, Property, ProtocolView, RecoveryView, RolledBack, ServerStatus,
+    Status, TargetView, VolumeView,
 };
-use control::calendar::utc;
+use control::operations::TableOptions;
 use control::rescue::RescueView;
 use control::{Answer, Failure};
 use serde::Serialize;
@@ -18,24 +17,29 @@ use serde_json::json;
 use control::words::{bytes, scan_line};
 
 use crate::table::{Table, dash};
-use crate::{daily, keys, legs, load, open_files, properties, transfer, wrap};
+use crate::{daily, keys, legs, lists, load, open_files, properties, transfer, wrap};
 
 /// Renders a response.
 pub fn answer(answer: &Answer, json: bool) -> String {
-    if json {
-        return document(&bare(answer));
+    match json {
+        true => document(&bare(answer)),
+        false => text(answer, &TableOptions::default()),
     }
+}
+
+/// Renders a response as text.
+fn text(answer: &Answer, table: &TableOptions) -> String {
     match answer {
         Answer::Done(done) => done_text(done),
         Answer::Status(found) => status(found),
         Answer::Pool(pool) => pool_status(pool),
         Answer::Load(load) => load::table(None, load),
         Answer::Pools(pools) => pool_list(pools),
-        Answer::Volumes(volumes) => volume_list(volumes),
+        Answer::Volumes(volumes) => lists::volumes(volumes, table),
         Answer::Replacement(view) => daily::replacement(view),
-        Answer::Space(spaces) => daily::space_list(spaces),
+        Answer::Space(spaces) => lists::spaces(spaces, table),
         Answer::Volume(volume) => volume_detail(volume),
-        Answer::Filesystems(all) => daily::filesystem_list(all),
+        Answer::Filesystems(all) => lists::file_systems(all, table),
         Answer::Filesystem(view) => filesystem_detail(view),
         Answer::Checked(view) => daily::checked(view),
         Answer::OpenFiles(view) => open_files::text(view),
@@ -44,13 +48,13 @@ pub fn answer(answer: &Answer, json: bool) -> String {
         Answer::Rescues(views) if views.is_empty() => "no volume is being rescued\n".to_owned(),
         Answer::Rescues(views) => rescue_list(views),
         Answer::Keys(list) => keys::list(list),
-        Answer::Snapshots(snapshots) => snapshot_list(snapshots),
+        Answer::Snapshots(snapshots) => lists::snapshots(snapshots, table),
         Answer::Schedules(schedules) => daily::schedule_list(schedules),
-        Answer::Targets(targets) => target_list(targets),
+        Answer::Targets(targets) => lists::targets(targets, table),
         Answer::Target(target) => target_detail(target),
         Answer::Discovery(view) => discovery(view),
         Answer::Chap(view) => chap(view),
-        Answer::Nbd(exports) => nbd_list(exports),
+        Answer::Nbd(exports) => lists::nbd(exports, table),
         Answer::Portals(portals) => daily::portal_list(portals),
         Answer::Events(events) if events.is_empty() => {
             "nothing happened yet while a server had the pool\n".to_owned()
@@ -63,9 +67,22 @@ pub fn answer(answer: &Answer, json: bool) -> String {
     }
 }
 
-/// Renders the responses of several pools to one request: lists become one list.
-pub fn answers(answers: &[Answer], json: bool) -> String {
-    if let [only] = answers {
+/// The pools that a request is sent to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pools {
+    /// The named pool, or the only one.
+    One,
+    /// All pools; there may be only one.
+    All,
+}
+
+/// Renders the responses of several pools to one request: lists become one list, sorted as requested.
+///
+/// JSON of all pools is an array, whatever their number is.
+pub fn answers(answers: &[Answer], pools: Pools, json: bool, table: &TableOptions) -> String {
+    let mut answers = joined(answers);
+    answers.iter_mut().for_each(|one| lists::sort(one, table));
+    if let ([only], Pools::One, true) = (answers.as_slice(), pools, json) {
         return answer(only, json);
     }
     if json {
@@ -78,21 +95,18 @@ pub fn answers(answers: &[Answer], json: bool) -> String {
         }
         return document(&all);
     }
-    let texts: Vec<String> = joined(answers)
-        .iter()
-        .map(|one| answer(one, false))
-        .collect();
+    let texts: Vec<String> = answers.iter().map(|one| text(one, table)).collect();
     texts.join("\n")
 }
 
 /// Renders a sample that follows the sample `before`: of counters, the text shows the difference.
-pub fn next_sample(before: &[Answer], now: &[Answer], json: bool) -> String {
+pub fn next_sample(before: &[Answer], now: &[Answer], pools: Pools, json: bool) -> String {
     let loads = now.iter().map(|answer| match answer {
         Answer::Load(load) if !json => Some(load),
         _ => None,
     });
     let Some(loads) = loads.collect::<Option<Vec<_>>>() else {
-        return answers(now, json);
+        return answers(now, pools, json, &TableOptions::default());
     };
     let before = |load: &PoolLoad| {
         before.iter().find_map(|answer| match answer {
@@ -294,10 +308,18 @@ fn status(status: &Status) -> String {
         let _ = writeln!(text, "discovery: {}", required_authentication(view));
     }
     if !status.targets.is_empty() {
-        let _ = write!(text, "\n{}", target_list(&status.targets));
+        let _ = write!(
+            text,
+            "\n{}",
+            lists::targets(&status.targets, &TableOptions::default())
+        );
     }
     if !status.nbd.is_empty() {
-        let _ = write!(text, "\n{}", nbd_list(&status.nbd));
+        let _ = write!(
+            text,
+            "\n{}",
+            lists::nbd(&status.nbd, &TableOptions::default())
+        );
     }
     if !status.other_protocols.is_empty() {
         let _ = write!(text, "\n{}", other_exports(&status.other_protocols));
@@ -452,24 +474,6 @@ fn pool_list(pools: &[PoolSummary]) -> String {
     table.render()
 }
 
-fn volume_list(volumes: &[VolumeView]) -> String {
-    let mut table = Table::new(&["NAME", ">SIZE", ">USED", ">REFER", ">BLOCK", "EXPORTS"]);
-    for volume in volumes {
-        table.row([
-            volume.name.to_string(),
-            match volume.locked {
-                true => "locked".to_owned(),
-                false => bytes(volume.size),
-            },
-            bytes(volume.used),
-            bytes(volume.referenced),
-            bytes(u64::from(volume.block_size)),
-            volume.exports.join(" "),
-        ]);
-    }
-    table.render()
-}
-
 fn volume_detail(volume: &VolumeView) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: String| {
@@ -541,67 +545,6 @@ fn filesystem_detail(view: &FilesystemView) -> String {
     text
 }
 
-fn snapshot_list(snapshots: &[SnapshotView]) -> String {
-    let now = UNIX_EPOCH.elapsed().unwrap_or_default().as_secs();
-    let mut table = Table::new(&["NAME", "CREATED", ">AGE", ">USED", ">REFER"]);
-    for snapshot in snapshots {
-        let created = snapshot.created_unix_s;
-        table.row([
-            snapshot.name.to_string(),
-            created.map_or_else(dash, utc),
-            created.map_or_else(dash, |created| age(now.saturating_sub(created))),
-            bytes(snapshot.used),
-            bytes(snapshot.referenced),
-        ]);
-    }
-    table.render()
-}
-
-/// The largest unit of which there are two or more: `90 s`, `5 min`, `47 h`, `400 d`.
-fn age(seconds: u64) -> String {
-    let units = [(86_400, "d"), (3600, "h"), (60, "min")];
-    let unit = units.iter().find(|(length, _)| seconds >= 2 * length);
-    match unit {
-        Some((length, unit)) => format!("{} {unit}", seconds / length),
-        None => format!("{seconds} s"),
-    }
-}
-
-fn target_list(targets: &[TargetView]) -> String {
-    let mut table = Table::new(&["TARGET", "UNIT", "VOLUME", "ALLOWED", "CHAP", ">SESSIONS"]);
-    for target in targets {
-        let mut first = true;
-        let units = target.units.iter();
-        let mut units: Vec<(String, String)> = units
-            .map(|unit| (unit.lun.to_string(), unit.volume.to_string()))
-            .collect();
-        if units.is_empty() {
-            units.push((dash(), dash()));
-        }
-        for (lun, volume) in units {
-            if !first {
-                table.row([String::new(), lun, volume]);
-                continue;
-            }
-            first = false;
-            let chap = match (target.chap_users.is_empty(), &target.mutual_user) {
-                (true, _) => dash(),
-                (false, None) => target.chap_users.join(" "),
-                (false, Some(mutual)) => format!("{} / {mutual}", target.chap_users.join(" ")),
-            };
-            table.row([
-                target.name.to_string(),
-                lun,
-                volume,
-                target.access.summary(),
-                chap,
-                target.sessions.len().to_string(),
-            ]);
-        }
-    }
-    table.render()
-}
-
 fn discovery(view: &DiscoveryView) -> String {
     let pool = &view.pool;
     let asked = match view.chap_users.as_slice() {
@@ -645,7 +588,8 @@ fn chap(view: &ChapView) -> String {
 }
 
 fn target_detail(target: &TargetView) -> String {
-    let mut text = target_list(std::slice::from_ref(target));
+    let table = TableOptions::default();
+    let mut text = lists::targets(std::slice::from_ref(target), &table);
     let mut table = Table::new(&["UNIT", "NAA", "SERIAL", "MODE", "WRITE CACHE"]);
     for unit in &target.units {
         let mode = if unit.read_only {
@@ -714,25 +658,6 @@ fn recovering(recovery: &RecoveryView) -> String {
     )
 }
 
-fn nbd_list(exports: &[NbdView]) -> String {
-    let mut table = Table::new(&["NBD EXPORT", "VOLUME", "MODE", "ALLOWED", ">CLIENTS"]);
-    for view in exports {
-        let mode = if view.export.read_only {
-            "read-only"
-        } else {
-            "read-write"
-        };
-        table.row([
-            view.export.name.clone(),
-            view.volume.to_string(),
-            mode.to_owned(),
-            view.export.access.summary(),
-            view.sessions.len().to_string(),
-        ]);
-    }
-    table.render()
-}
-
 /// One event, on one line.
 pub fn event_line(event: &Event, json: bool) -> String {
     if json {
@@ -773,6 +698,25 @@ mod tests {
         let list: serde_json::Value =
             serde_json::from_str(&answer(&Answer::Volumes(Vec::new()), true)).expect("JSON");
         assert_eq!(list, serde_json::json!([]));
+    }
+
+    /// A script must not depend on the number of pools of this host.
+    #[test]
+    fn json_of_all_pools_is_an_array_even_of_one() {
+        let status = Answer::Status(Box::default());
+        let list = Answer::Nbd(Vec::new());
+        let shape = |answers_of: &[Answer], pools| -> serde_json::Value {
+            let text = answers(answers_of, pools, true, &TableOptions::default());
+            serde_json::from_str(&text).expect("JSON")
+        };
+        let one = std::slice::from_ref(&status);
+        assert!(shape(one, Pools::One).is_object());
+        assert_eq!(shape(one, Pools::All).as_array().map(Vec::len), Some(1));
+        let two = [status.clone(), status.clone()];
+        assert_eq!(shape(&two, Pools::All).as_array().map(Vec::len), Some(2));
+        for pools in [Pools::One, Pools::All] {
+            assert_eq!(shape(std::slice::from_ref(&list), pools), json!([]));
+        }
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use control::answer::{
-    CheckView, DamageView, DeviceView, FilesystemView, PoolStatus, ReplacementView, ScheduleView,
-    ShareView, SpaceView,
+    CheckView, DamageView, DeviceView, PoolStatus, ReplacementView, ScheduleView, ShareView,
+    SpaceView,
 };
 use control::calendar::utc;
 use control::portal::PortalView;
@@ -40,28 +40,6 @@ pub fn schedule_list(schedules: &[ScheduleView]) -> String {
                 utc(rule.next),
             ]);
         }
-    }
-    table.render()
-}
-
-/// Renders file systems, a line each.
-pub fn filesystem_list(all: &[FilesystemView]) -> String {
-    let headings = ["NAME", ">USED", ">AVAIL", ">REFER", ">CLIENTS", "SHARED"];
-    let mut table = Table::new(&headings);
-    for one in all {
-        let share = share(&one.share);
-        table.row([
-            one.name.to_string(),
-            bytes(one.used),
-            bytes(one.available),
-            bytes(one.referenced),
-            one.clients.len().to_string(),
-            match (one.locked, &one.share.problem) {
-                (true, _) => "locked".to_owned(),
-                (false, Some(_)) => format!("NOT SHARED: {share}"),
-                (false, None) => share,
-            },
-        ]);
     }
     table.render()
 }
@@ -102,40 +80,6 @@ pub fn share(share: &ShareView) -> String {
         Some(from) => format!("{} (as {from})", share.value),
         None => share.value.clone(),
     }
-}
-
-/// Renders the use of space, a line per dataset.
-pub fn space_list(spaces: &[SpaceView]) -> String {
-    let headings = [
-        "NAME",
-        ">USED",
-        ">DATA",
-        ">SNAPSHOTS",
-        ">BELOW",
-        ">RESERVED",
-        ">AVAIL",
-        ">WRITTEN",
-        ">LOGICAL",
-        ">RATIO",
-        ">QUOTA",
-    ];
-    let mut table = Table::new(&headings);
-    for space in spaces {
-        table.row([
-            space.name.clone(),
-            bytes(space.used),
-            bytes(space.by_data),
-            bytes(space.by_snapshots),
-            bytes(space.by_children),
-            bytes(space.by_reservation),
-            bytes(space.available),
-            bytes(space.written),
-            bytes(space.logical_used),
-            times(space.compress_percent),
-            space.quota.or(space.refquota).map_or_else(dash, bytes),
-        ]);
-    }
-    table.render()
 }
 
 /// Renders the usable space of a pool; the space of the devices where that is unknown.

@@ -7,6 +7,7 @@ mod answers;
 mod daily;
 mod keys;
 mod legs;
+mod lists;
 mod load;
 mod open_files;
 mod printer;
@@ -16,7 +17,7 @@ mod table;
 mod transfer;
 mod wrap;
 
-pub use answers::{document, event_line, failure, next_sample};
+pub use answers::{Pools, document, event_line, failure, next_sample};
 pub use printer::Printer;
 pub use progress::ProgressBar;
 pub use table::Table;

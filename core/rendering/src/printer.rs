@@ -2,10 +2,11 @@
 
 use std::io::{ErrorKind, Write};
 
+use control::operations::TableOptions;
 use control::{Answer, Failure, FailureKind};
 use serde::Serialize;
 
-use crate::answers;
+use crate::answers::{self, Pools};
 
 /// Prints the result of a command on the standard output.
 #[derive(Clone, Copy, Debug)]
@@ -64,12 +65,19 @@ impl Printer {
         self.text(&self.rendered(answer))
     }
 
-    /// Prints the responses of several pools to one request; then `failure`, of the first that failed.
-    pub fn answers(self, answers: &[Answer], failure: Option<&Failure>) -> Result<(), Failure> {
+    /// Prints the responses of several pools to one request, with the columns and in the order of `table`; then
+    /// `failure`, of the first that failed.
+    pub fn answers(
+        self,
+        answers: &[Answer],
+        pools: Pools,
+        failure: Option<&Failure>,
+        table: &TableOptions,
+    ) -> Result<(), Failure> {
         match failure {
             // One document: a script must not take a part for the whole.
             Some(_) if self.json => {}
-            _ => self.text(&answers::answers(answers, self.json))?,
+            _ => self.text(&answers::answers(answers, pools, self.json, table))?,
         }
         failure.cloned().map_or(Ok(()), Err)
     }

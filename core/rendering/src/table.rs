@@ -16,6 +16,9 @@ pub fn harmless(text: &str) -> String {
     text.chars().map(shown).collect()
 }
 
+/// Least number of characters that remain of a cell.
+const CUT_MIN: usize = 12;
+
 /// Rows under a heading.
 pub struct Table {
     rows: Vec<Vec<String>>,
@@ -41,14 +44,37 @@ impl Table {
         self.rows.push(cells.into());
     }
 
+    /// Adds a row of as many cells as there are headings.
+    pub fn push(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
+    }
+
+    /// Cuts the cells of a column so that the table is no wider than `width`, as far as that leaves
+    /// [`CUT_MIN`] characters of them.
+    pub fn cut(&mut self, column: usize, width: usize) {
+        let widths: Vec<usize> = (0..self.right.len()).map(|at| self.width(at)).collect();
+        let all = widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
+        let left = widths[column].saturating_sub(all.saturating_sub(width));
+        let left = left.max(CUT_MIN);
+        for row in &mut self.rows {
+            let Some(cell) = row.get_mut(column) else {
+                continue;
+            };
+            if cell.chars().count() > left {
+                *cell = cell.chars().take(left - 1).chain(['…']).collect();
+            }
+        }
+    }
+
+    fn width(&self, column: usize) -> usize {
+        let cells = self.rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    }
+
     /// Returns the text, a line per row, without trailing blanks.
     pub fn render(&self) -> String {
         let columns = self.right.len();
-        let width = |column: usize| {
-            let cells = self.rows.iter().filter_map(|row| row.get(column));
-            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..columns).map(width).collect();
+        let widths: Vec<usize> = (0..columns).map(|column| self.width(column)).collect();
         let mut text = String::new();
         for row in &self.rows {
             let mut line = String::new();

@@ -215,7 +215,8 @@ impl Stage {
 
     /// The path under construction for `path` of the node.
     fn place(&mut self, path: &Path) -> io::Result<PathBuf> {
-        let unable = || io::Error::other(format!("no directory of the node for {}", path.display()));
+        let unable =
+            || io::Error::other(format!("no directory of the node for {}", path.display()));
         let top = top(path).ok_or_else(unable)?;
         if !self.tops.contains_key(&top) {
             if !is_possible(path) {

@@ -71,7 +71,17 @@ fn ask(plan: Plan, common: &Common, out: Printer) -> Result<(), Failure> {
             again,
         } => return watch::run(common, heads, &pool, &request, again, out),
         Plan::Follow(pool) => return reconnect::follow(common, &pool, out),
-        Plan::Ask { pool, request } => return pools::show(common, heads, &pool, request, out),
+        Plan::Ask {
+            pool,
+            request,
+            table,
+        } => {
+            if out.is_json() && !table.columns.is_empty() {
+                let message = "--columns is for the table; --json has all fields";
+                return Err(Failure::usage(message).advise("leave one of them out"));
+            }
+            return pools::show(common, heads, &pool, request, &table, out);
+        }
         Plan::Stream { pool, request } => {
             return pool_access::stream::transfer(common, &pool, request, out);
         }

@@ -68,7 +68,7 @@ pub fn demanded(request: &Request) -> Option<Capability> {
             OfPool::Get(_) | OfPool::Set(_) => Some(Capability::PoolProperties),
         },
         Request::Volume(request) => match request {
-            Volume::Create(_) | Volume::Show(_) | Volume::List | Volume::Space => None,
+            Volume::Create(_) | Volume::Show(_) | Volume::List(_) | Volume::Space(_) => None,
             Volume::Resize(_) | Volume::Rename(_) | Volume::Destroy(_) => None,
             Volume::Rollback(_) | Volume::Freeze(_) | Volume::Thaw(_) => None,
             Volume::Get(_) | Volume::Set(_) | Volume::Inherit(_) | Volume::Rescue(_) => None,
@@ -77,7 +77,7 @@ pub fn demanded(request: &Request) -> Option<Capability> {
         },
         Request::Filesystem(request) => match request {
             Files::Promote(_) => Some(Capability::Promotion),
-            Files::Create(_) | Files::Show(_) | Files::List | Files::Destroy(_) => {
+            Files::Create(_) | Files::Show(_) | Files::List(_) | Files::Destroy(_) => {
                 Some(Capability::FileSystems)
             }
             Files::Rename(_) | Files::Rollback(_) | Files::Check(_) => {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use control::Failure;
+use control::selection::Selection;
 use engine::dataset::{
     DatasetErrorKind, DatasetInfo, DatasetKind, DatasetRef, Depth, FileSystemSpec, Snapshots,
 };
@@ -44,6 +45,34 @@ impl<'a> From<&'a Dataset> for DatasetRef<'a> {
 }
 
 impl Context<'_> {
+    /// The datasets of a selection; all without one.
+    pub fn selected(&self, only: Option<&Selection>) -> Result<Vec<DatasetInfo>, Failure> {
+        let dataset = only.and_then(Selection::dataset);
+        let below: DatasetRef<'_> = match dataset {
+            Some(dataset) => dataset.into(),
+            None => self.pool.name().into(),
+        };
+        let all = self.pool.datasets(below, Snapshots::Skip);
+        let mut all = all.map_err(|error| match dataset {
+            Some(dataset) if error.kind == DatasetErrorKind::NotFound => no_dataset(dataset),
+            _ => failures::dataset(error),
+        })?;
+        all.retain(|info| only.is_none_or(|only| only.has_dataset(&info.name)));
+        Ok(all)
+    }
+
+    /// Refuses a selection by a dataset that does not exist.
+    pub fn refuse_missing(&self, only: Option<&Selection>) -> Result<(), Failure> {
+        let Some(dataset) = only.and_then(Selection::dataset) else {
+            return Ok(());
+        };
+        let found = self.pool.dataset(dataset.into());
+        match found.map(drop) {
+            Err(error) if error.kind == DatasetErrorKind::NotFound => Err(no_dataset(dataset)),
+            found => found.map_err(failures::dataset),
+        }
+    }
+
     /// Every volume of the pool.
     pub fn volume_infos(&self) -> Result<Vec<DatasetInfo>, Failure> {
         let all = self.pool.datasets(self.pool.name().into(), Snapshots::Skip);
@@ -144,6 +173,13 @@ impl<'a> Contents<'a> {
             DatasetKind::Other => false,
         }
     }
+}
+
+fn no_dataset(name: &VolumeName) -> Failure {
+    let pool = name.pool();
+    Failure::not_found(format!("{name} does not exist")).advise(format!(
+        "`bulkhead volume space {pool}` shows all volumes and file systems"
+    ))
 }
 
 /// Whether the volume has less than its size reserved.

@@ -9,6 +9,7 @@ use control::operations::filesystem::create::Create;
 use control::operations::filesystem::destroy::Destroy;
 use control::operations::filesystem::expire_client::ExpireClient;
 use control::request::Properties;
+use control::selection::Selection;
 use control::{Answer, Failure, FailureKind};
 use engine::Pool;
 use engine::dataset::{
@@ -41,7 +42,7 @@ pub fn perform(
 ) -> Result<Answer, Failure> {
     match request {
         FilesystemRequest::Create(request) => create(context, &request),
-        FilesystemRequest::List => list(context),
+        FilesystemRequest::List(request) => list(context, request.only.as_ref()),
         FilesystemRequest::Show(request) => show(context, &request.name),
         FilesystemRequest::Destroy(request) => destroy(context, &request),
         FilesystemRequest::Rename(request) => {
@@ -384,11 +385,8 @@ fn is_meant(info: &&DatasetInfo) -> bool {
     info.kind == DatasetKind::Filesystem
 }
 
-fn list(context: &Context<'_>) -> Result<Answer, Failure> {
-    let all = context
-        .pool
-        .datasets(context.pool.name().into(), Snapshots::Skip);
-    let all = all.map_err(failures::dataset)?;
+fn list(context: &Context<'_>, only: Option<&Selection>) -> Result<Answer, Failure> {
+    let all = context.selected(only)?;
     let (shares, locked) = (shares(context)?, locked(context)?);
     let views = all.iter().filter(is_meant);
     let views = views.filter_map(|info| view(context, info, &shares, &locked));

@@ -49,6 +49,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use control::answer::{FrozenView, OpenFilesView};
+use control::request::{NbdRequest, TargetRequest};
 use control::{Answer, Failure, FailureKind, Request};
 use engine::pool::Restart;
 use engine::{Paused, Pool};
@@ -273,10 +274,16 @@ pub fn perform(
         Request::Key(request) => key::perform(context, request),
         Request::Snapshot(request) => snapshot::perform(context, request),
         Request::Target(request) => {
+            if let TargetRequest::List(list) = &request {
+                context.refuse_missing(list.only.as_ref())?;
+            }
             let answer = target::perform(context, request)?;
             served(context, answer)
         }
         Request::Nbd(request) => {
+            if let NbdRequest::List(list) = &request {
+                context.refuse_missing(list.only.as_ref())?;
+            }
             let answer = nbd::perform(context, request)?;
             served(context, answer)
         }

@@ -4,6 +4,7 @@ use control::answer::{Done, NbdView};
 use control::exports::{DesiredExport, NbdExport};
 use control::operations::nbd::NbdRequest;
 use control::operations::nbd::export::Export;
+use control::operations::nbd::list::List;
 use control::operations::nbd::unexport::Unexport;
 use control::{Answer, Failure, FailureKind};
 use units::VolumeName;
@@ -29,9 +30,15 @@ pub fn perform(documents: &dyn Documents, request: NbdRequest) -> Result<Answer,
         NbdRequest::Unexport(Unexport { volume, name, .. }) => {
             unexport(documents, &volume, name.as_deref())
         }
-        NbdRequest::List => {
+        NbdRequest::List(List { only }) => {
             let (desired, _) = desired_state(&documents.root(), &*documents.all()?);
-            Ok(Answer::Nbd(desired.nbd.values().map(view).collect()))
+            let views = desired.nbd.values().map(view);
+            let is_selected = |view: &NbdView| {
+                let volume = std::iter::once(view.volume.as_str());
+                let only = only.as_ref();
+                only.is_none_or(|only| only.has_export(&view.export.name, volume))
+            };
+            Ok(Answer::Nbd(views.filter(is_selected).collect()))
         }
     }
 }
@@ -126,7 +133,7 @@ mod tests {
         let failure = export(&documents, "tank/b", Some("x")).expect_err("taken");
         assert_eq!(failure.kind, FailureKind::Exists);
         assert!(export(&documents, "tank/b", None).is_ok_and(|a| done(true)(&a)));
-        let Ok(Answer::Nbd(list)) = perform(&documents, NbdRequest::List) else {
+        let Ok(Answer::Nbd(list)) = perform(&documents, NbdRequest::List(List::default())) else {
             panic!("a list");
         };
         let names: Vec<_> = list.iter().map(|view| view.export.name.as_str()).collect();

@@ -12,6 +12,7 @@ use control::operations::target::chap_show::ChapShow;
 use control::operations::target::create::Create;
 use control::operations::target::deny::Deny;
 use control::operations::target::destroy::Destroy;
+use control::operations::target::list::List;
 use control::operations::target::map::Map;
 use control::operations::target::mutual_set::MutualSet;
 use control::operations::target::show::Show;
@@ -34,13 +35,16 @@ pub fn perform(documents: &dyn Documents, request: TargetRequest) -> Result<Answ
             name,
             portal_groups,
         }) => create(documents, &name, portal_groups),
-        TargetRequest::List => {
+        TargetRequest::List(List { only }) => {
             let (desired, _) = desired_state(&documents.root(), &*documents.all()?);
-            let views = desired
-                .targets
-                .iter()
-                .map(|(name, target)| view(name, target));
-            Ok(Answer::Targets(views.collect()))
+            let targets = desired.targets.iter();
+            let views = targets.map(|(name, target)| view(name, target));
+            let is_selected = |target: &TargetView| {
+                let volumes = target.units.iter().map(|unit| unit.volume.as_str());
+                let only = only.as_ref();
+                only.is_none_or(|only| only.has_export(target.name.as_str(), volumes))
+            };
+            Ok(Answer::Targets(views.filter(is_selected).collect()))
         }
         TargetRequest::Show(Show { name }) => {
             let (desired, _) = desired_state(&documents.root(), &*documents.all()?);

@@ -13,6 +13,7 @@ use control::operations::volume::discard_log::DiscardLog;
 use control::operations::volume::resize::Resize;
 use control::operations::{Confirmable, Preview};
 use control::request::Properties;
+use control::selection::Selection;
 use control::{Answer, Failure, FailureKind};
 use engine::dataset::{
     DatasetErrorKind, DatasetInfo, DatasetKind, Depth, FileSystemSpec, PropertySource, Snapshots,
@@ -31,8 +32,8 @@ use crate::needs;
 pub fn perform(context: &Context<'_>, request: VolumeRequest) -> Result<Answer, Failure> {
     match request {
         VolumeRequest::Create(request) => create(context, &request),
-        VolumeRequest::List => list(context),
-        VolumeRequest::Space => spaces(context),
+        VolumeRequest::List(request) => list(context, request.only.as_ref()),
+        VolumeRequest::Space(request) => spaces(context, request.only.as_ref()),
         VolumeRequest::Show(request) => show(context, &request.name),
         VolumeRequest::Resize(request) => {
             let Resize {
@@ -282,9 +283,9 @@ fn value_of(name: &str, value: &str) -> Value {
     }
 }
 
-fn list(context: &Context<'_>) -> Result<Answer, Failure> {
+fn list(context: &Context<'_>, only: Option<&Selection>) -> Result<Answer, Failure> {
     let documents = context.all()?;
-    let infos = context.volume_infos()?;
+    let infos = context.selected(only)?;
     let mut views: Vec<_> = infos
         .iter()
         .filter_map(|info| view(info, &documents))
@@ -321,11 +322,8 @@ fn view(info: &DatasetInfo, documents: &All) -> Option<VolumeView> {
     })
 }
 
-fn spaces(context: &Context<'_>) -> Result<Answer, Failure> {
-    let all = context
-        .pool
-        .datasets(context.pool.name().into(), Snapshots::Skip);
-    let all = all.map_err(failures::dataset)?;
+fn spaces(context: &Context<'_>, only: Option<&Selection>) -> Result<Answer, Failure> {
+    let all = context.selected(only)?;
     let named = |info: &DatasetInfo| SpaceView {
         name: info.name.clone(),
         ..space(info)

@@ -8,13 +8,12 @@ use crate::common::Common;
 use crate::managed;
 use crate::sockets;
 use control::answer::{PoolStatus, Status};
-use control::operations::PoolSelector;
-use control::operations::snapshot::list::List;
+use control::operations::{PoolSelector, TableOptions, filesystem, snapshot, target, volume};
 use control::request::{
     FilesystemRequest, PoolRequest, SnapshotRequest, TargetRequest, VolumeRequest,
 };
 use control::{Advice, Answer, Failure, FailureKind, Request, Severity};
-use rendering::Printer;
+use rendering::{Pools, Printer};
 use units::{IscsiName, PoolName};
 
 use crate::query_process::{QUERY_WAIT_MAX, QueryProcess};
@@ -75,6 +74,14 @@ fn meant(request: &Request) -> PoolSelection<'_> {
     }
 }
 
+/// Returns whether a request covers all pools.
+pub fn pools_of(pool: &PoolSelector, request: &Request) -> Pools {
+    match pool {
+        PoolSelector::Single if meant(request) == PoolSelection::All => Pools::All,
+        _ => Pools::One,
+    }
+}
+
 /// The pools that a command without a pool's name may mean.
 #[derive(Default)]
 struct LocalPools {
@@ -117,17 +124,19 @@ impl LocalPools {
     }
 }
 
-/// Sends the request to the named pool, or to all selected pools. Prints the responses, and returns the failure of one
+/// Sends the request to the named pool, or to all selected pools. Prints the responses as in `table`, and returns the failure of one
 /// pool.
 pub fn show(
     common: &Common,
     heads: &dyn OtherHeads,
     pool: &PoolSelector,
     request: Request,
+    table: &TableOptions,
     out: Printer,
 ) -> Result<(), Failure> {
+    let pools = pools_of(pool, &request);
     let asked = ask(common, heads, pool, request, &mut |text| out.progress(text))?;
-    out.answers(&asked.answers, asked.failure.as_ref())
+    out.answers(&asked.answers, pools, asked.failure.as_ref(), table)
 }
 
 /// Sends the request to the named pool, or to all selected pools. The status of a pool that another head serves comes
@@ -493,7 +502,7 @@ fn pool_with(common: &Common, here: &LocalPools, target: &IscsiName) -> Result<P
         left: here.left.clone(),
         ..LocalPools::default()
     };
-    let list = Request::Target(TargetRequest::List);
+    let list = Request::Target(TargetRequest::List(target::list::List::default()));
     let (found, silent) = having(common, &unserved, &list, target);
     if let Some(pool) = the_one_with(target, found)? {
         return Ok(pool);
@@ -549,12 +558,14 @@ pub fn names(common: &Common, word: &str) -> Vec<String> {
     };
     let mut names: Vec<String> = here.served.iter().map(PoolName::to_string).collect();
     let mut requests = vec![
-        Request::Volume(VolumeRequest::List),
-        Request::Filesystem(FilesystemRequest::List),
-        Request::Target(TargetRequest::List),
+        Request::Volume(VolumeRequest::List(volume::list::List::default())),
+        Request::Filesystem(FilesystemRequest::List(filesystem::list::List::default())),
+        Request::Target(TargetRequest::List(target::list::List::default())),
     ];
     if word.contains('@') {
-        requests.push(Request::Snapshot(SnapshotRequest::List(List::default())));
+        requests.push(Request::Snapshot(SnapshotRequest::List(
+            snapshot::list::List::default(),
+        )));
     }
     for request in requests {
         let said = each_response(common, &NoOtherHeads, &here, &request);
@@ -576,6 +587,7 @@ pub fn names(common: &Common, word: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use control::operations::nbd;
     use control::operations::target::create::Create;
     use control::operations::target::discovery::chap_clear::ChapClear;
     use control::operations::target::show::Show;
@@ -649,7 +661,7 @@ mod tests {
             "{advice:?}"
         );
         assert_eq!(advice[1], "look for it (it is nowhere)");
-        let list = Request::Volume(VolumeRequest::List);
+        let list = Request::Volume(VolumeRequest::List(volume::list::List::default()));
         assert!(unknown(&tank, &list, &failure).is_none());
     }
 
@@ -720,7 +732,10 @@ mod tests {
     fn requests_are_routed_to_all_one_or_the_targets_pool() {
         let name: IscsiName = "iqn.2026-01.org.example:a".parse().expect("a name");
         assert_eq!(meant(&Request::Status), PoolSelection::All);
-        assert_eq!(meant(&Request::Nbd(NbdRequest::List)), PoolSelection::All);
+        assert_eq!(
+            meant(&Request::Nbd(NbdRequest::List(nbd::list::List::default()))),
+            PoolSelection::All
+        );
         let show = Request::Target(TargetRequest::Show(Show { name: name.clone() }));
         assert_eq!(meant(&show), PoolSelection::With(&name));
         let create = Request::Target(TargetRequest::Create(Create {

@@ -26,6 +26,7 @@ pub fn run(
     again: Polling,
     out: Printer,
 ) -> Result<(), Failure> {
+    let pools = pools::pools_of(pool, request);
     let interrupted = signals::catch().map_err(Failure::of("wait for signals"))?;
     let mut before: Vec<Answer> = Vec::new();
     let (mut asked, mut next) = (0, Instant::now());
@@ -44,7 +45,7 @@ pub fn run(
             Err(failure) => return Err(failure),
         };
         if !answers.is_empty() {
-            let text = rendering::next_sample(&before, &answers, common.json);
+            let text = rendering::next_sample(&before, &answers, pools, common.json);
             if !out.is_read(&text)? {
                 return Ok(());
             }

@@ -658,6 +658,7 @@ mod tests {
     use control::operations::Preview;
     use control::operations::pool::clear::Clear;
     use control::operations::volume::destroy::Destroy;
+    use control::operations::volume::list::List;
 
     use super::*;
     use control::operations::replicate::ReplicateRequest;
@@ -675,7 +676,7 @@ mod tests {
             dataset: "tank/v".parse().expect("a name"),
         }));
         assert!(!run.is_read_only() && runs_beside_changes(&run));
-        let list = Request::Volume(VolumeRequest::List);
+        let list = Request::Volume(VolumeRequest::List(List::default()));
         assert!(list.is_read_only() && runs_beside_changes(&list));
         let destroy = Request::Volume(VolumeRequest::Destroy(Destroy {
             name: "tank/v".parse().expect("a name"),

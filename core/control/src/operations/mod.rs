@@ -9,6 +9,7 @@ mod confirmed;
 mod example;
 pub mod filesystem;
 pub mod key;
+pub mod listing;
 pub mod nbd;
 mod options;
 pub mod pool;
@@ -33,6 +34,8 @@ use crate::{Effect, Failure};
 
 pub use confirmed::{Confirmable, Confirmed};
 pub use example::{Example, Examples};
+pub use listing::{Columns, SelectionArgument, TableOptions};
+pub(crate) use listing::{list_verb, table_arguments};
 pub use options::{
     PoolArgument, PoolOption, PropertyOptions, block_size, bytes, dataset, duration_s, one_pool,
     pool_named, pool_or_volume, property,
@@ -184,6 +187,11 @@ pub trait Verb: Operation + Sized {
     fn again(_: &Self::Arguments) -> Option<Polling> {
         None
     }
+
+    /// Returns the columns and the order of the response.
+    fn table(_: &Self::Arguments) -> TableOptions {
+        TableOptions::default()
+    }
 }
 
 /// An operation without a command of its own: processes send it, or a command of several requests.
@@ -280,6 +288,17 @@ macro_rules! noun {
                     $(Self::$bare(arguments) => <$bare_module::$bare>::again(arguments),)*
                     $($(Self::$group(_) => None,)*)?
                     $(Self::$noun(inner) => inner.again(),)*
+                }
+            }
+
+            /// Returns the columns and the order of the response.
+            pub fn table(&self) -> $crate::operations::TableOptions {
+                use $crate::operations::Verb;
+                match self {
+                    $(Self::$verb(arguments) => <$module::$verb>::table(arguments),)*
+                    $(Self::$bare(arguments) => <$bare_module::$bare>::table(arguments),)*
+                    $($(Self::$group(_) => $crate::operations::TableOptions::default(),)*)?
+                    $(Self::$noun(inner) => inner.table(),)*
                 }
             }
 

@@ -59,7 +59,7 @@ fn effect(example: &str) -> Result<Option<Effect>, Failure> {
     };
     let plan = noun.plan();
     let (pool, request) = match plan {
-        Ok(Plan::Ask { pool, request } | Plan::Watch { pool, request, .. }) => (pool, request),
+        Ok(Plan::Ask { pool, request, .. } | Plan::Watch { pool, request, .. }) => (pool, request),
         Ok(Plan::WithLongTimeOut(pool, request)) => {
             (PoolSelector::Pool(pool), Request::Pool(request))
         }

@@ -34,7 +34,10 @@ impl FilesystemCommand {
     /// Returns the plan.
     pub fn plan(self) -> Result<Plan, Failure> {
         match self {
-            Self::Request(command) => ask(command.request(), Request::Filesystem),
+            Self::Request(command) => {
+                let table = command.table();
+                Ok(ask(command.request(), Request::Filesystem)?.with(table))
+            }
             Self::Mount(args) => Ok(Plan::Mount(args)),
             Self::Clone(args) => {
                 let asked = snapshot::clone::Clone::from_arguments(args);

@@ -25,7 +25,7 @@ use control::operations::pool::create::PoolCreate;
 use control::operations::portal::PortalCommand;
 use control::operations::replicate::ReplicateCommand;
 use control::operations::target::TargetCommand;
-use control::operations::{Polling, PoolSelector};
+use control::operations::{Polling, PoolSelector, TableOptions};
 use control::request::{PoolRequest, Request, TransferRequest};
 use control::{Failure, FailureKind};
 use drills::arguments::DrillArgs;
@@ -211,6 +211,8 @@ pub enum Plan {
         pool: PoolSelector,
         /// The request.
         request: Request,
+        /// The columns and the order of the response.
+        table: TableOptions,
     },
     /// Poll, until interrupted or for a number of times.
     Watch {
@@ -292,8 +294,14 @@ impl Noun {
             Self::Volume(command) => command.plan(),
             Self::Filesystem(command) => command.plan(),
             Self::Snapshot(command) => command.plan(),
-            Self::Target(command) => ask(command.request(), Request::Target),
-            Self::Nbd(command) => ask(command.request(), Request::Nbd),
+            Self::Target(command) => {
+                let table = command.table();
+                Ok(ask(command.request(), Request::Target)?.with(table))
+            }
+            Self::Nbd(command) => {
+                let table = command.table();
+                Ok(ask(command.request(), Request::Nbd)?.with(table))
+            }
             Self::Portal(command) => ask(command.request(), Request::Portal),
             Self::Replicate(command) => ask(command.request(), Request::Replicate),
             Self::Status(args) => Ok(status::plan(args)),
@@ -310,7 +318,19 @@ fn ask<T>(
     Ok(Plan::Ask {
         pool,
         request: noun(request),
+        table: TableOptions::default(),
     })
+}
+
+impl Plan {
+    /// Returns it with the columns and the order of the response.
+    #[must_use]
+    fn with(mut self, options: TableOptions) -> Self {
+        if let Self::Ask { table, .. } = &mut self {
+            *table = options;
+        }
+        self
+    }
 }
 
 #[cfg(test)]
@@ -446,6 +466,68 @@ mod tests {
         assert!(plan("status tank --pool tank").is_err(), "said twice");
         let refused = plan("volume create tank/v --size 10MB").expect_err("not in silence");
         assert!(refused.contains("write 10M"), "{refused}");
+    }
+
+    #[test]
+    fn lists_accept_a_pool_a_dataset_or_a_pattern() {
+        for (words, pool, only) in [
+            ("volume list", None, None),
+            ("volume list tank", Some("tank"), None),
+            ("volume list --pool tank", Some("tank"), None),
+            ("volume list tank/vms", Some("tank"), Some("tank/vms")),
+            ("filesystem list tank/*", Some("tank"), Some("tank/*")),
+            ("nbd list web-?", None, Some("web-?")),
+            (
+                "volume space web-* --pool tank",
+                Some("tank"),
+                Some("web-*"),
+            ),
+            (
+                "target list iqn.2026-01.org.example:a",
+                None,
+                Some("iqn.2026-01.org.example:a"),
+            ),
+        ] {
+            let Ok(Some(Plan::Ask {
+                pool: found,
+                request,
+                ..
+            })) = plan(words)
+            else {
+                panic!("{words}: {:?}", plan(words));
+            };
+            let named: Option<PoolName> = pool.map(|pool| pool.parse().expect("a name"));
+            assert_eq!(found, PoolSelector::from(named), "{words}");
+            let sent = serde_json::to_value(&request).expect("JSON");
+            let noun = sent.as_object().and_then(|nouns| nouns.values().next());
+            let verb = noun.and_then(|verb| verb.as_object()?.values().next());
+            let sent = verb.and_then(|verb| verb["only"].as_str());
+            assert_eq!(sent, only, "{words}");
+        }
+        for (words, part) in [
+            ("volume list tank --pool attic", "two pools"),
+            ("volume list tank/a --pool attic", "two pools"),
+            ("volume list tank/a@b", "snapshot list"),
+            ("volume list ta*/b", "POOL/PATTERN"),
+            ("volume list --sort siez", "possible values: name, size"),
+            (
+                "nbd list --columns export,siez",
+                "possible values: export, volume",
+            ),
+        ] {
+            let message = plan(words).expect_err(words);
+            assert!(message.contains(part), "{words}: {message}");
+        }
+    }
+
+    #[test]
+    fn columns_and_order_of_a_list_are_part_of_the_plan() {
+        let words = "snapshot ls tank -o name,used --sort used --reverse";
+        let Ok(Some(Plan::Ask { table, .. })) = plan(words) else {
+            panic!("a request");
+        };
+        assert_eq!(table.columns, ["name", "used"]);
+        assert_eq!((table.sort.as_deref(), table.reverse), (Some("used"), true));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use control::Failure;
+use control::operations::TableOptions;
 use control::operations::pool::{self, create::PoolCreate, events, layout, scrub};
 use control::request::{PoolRequest, Request};
 use head::args::MoveArgs;
@@ -208,6 +209,7 @@ fn with_long_time_out(pool: PoolSelector, request: PoolRequest) -> Plan {
         pool => Plan::Ask {
             pool,
             request: Request::Pool(request),
+            table: TableOptions::default(),
         },
     }
 }

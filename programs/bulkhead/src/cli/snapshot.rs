@@ -38,7 +38,10 @@ impl SnapshotCommand {
     /// Returns the plan.
     pub fn plan(self) -> Result<Plan, Failure> {
         match self {
-            Self::Request(command) => ask(command.request(), Request::Snapshot),
+            Self::Request(command) => {
+                let table = command.table();
+                Ok(ask(command.request(), Request::Snapshot)?.with(table))
+            }
             Self::Rollback(args) => ask(Rollback::from_arguments(args), |rollback| {
                 Request::Volume(rollback.into())
             }),

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use control::operations::Polling;
 use control::operations::status::Arguments;
+use control::operations::{Polling, TableOptions};
 use control::request::Request;
 
 use super::Plan;
@@ -23,6 +23,7 @@ pub fn plan(arguments: Arguments) -> Plan {
         None => Plan::Ask {
             pool,
             request: Request::Status,
+            table: TableOptions::default(),
         },
     }
 }

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use control::Failure;
+use control::operations::TableOptions;
 use control::operations::transfer::TransferRequest;
 use control::operations::transfer::abort::Abort;
 use control::operations::transfer::bookmark::Bookmark;
@@ -149,5 +150,6 @@ fn ask(pool: PoolSelector, request: TransferRequest) -> Plan {
     Plan::Ask {
         pool,
         request: Request::Transfer(request),
+        table: TableOptions::default(),
     }
 }

@@ -33,7 +33,10 @@ impl VolumeCommand {
     /// Returns the plan.
     pub fn plan(self) -> Result<Plan, Failure> {
         match self {
-            Self::Request(command) => ask(command.request(), Request::Volume),
+            Self::Request(command) => {
+                let table = command.table();
+                Ok(ask(command.request(), Request::Volume)?.with(table))
+            }
             Self::Rescue(args) => Ok(Plan::Rescue(args)),
             Self::Clone(args) => {
                 let asked = snapshot::clone::Clone::from_arguments(args);

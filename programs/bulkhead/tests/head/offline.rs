@@ -26,6 +26,66 @@ fn pool_is_created_filled_listed_and_destroyed() {
 }
 
 #[test]
+fn lists_have_parts_an_order_and_columns() {
+    let machine = TestHost::with_disks(&["a"]);
+    machine.ok("pool create tank a");
+    for (name, size) in [("vms/a", "8M"), ("vms/b", "32M"), ("vms2", "16M")] {
+        machine.ok(&format!("volume create tank/{name} --size {size} --sparse --parents"));
+    }
+    machine.ok("filesystem create tank/home");
+    let listed = |words: &str| -> Vec<String> {
+        let text = machine.ok(words).out;
+        let lines = text.lines().skip(1);
+        let first = lines.filter_map(|line| line.split_whitespace().next());
+        first.map(str::to_owned).collect()
+    };
+    assert_eq!(listed("volume list tank/vms"), ["tank/vms/a", "tank/vms/b"]);
+    assert_eq!(listed("volume list tank/vms2"), ["tank/vms2"]);
+    assert_eq!(listed("volume list tank/v*2"), ["tank/vms2"]);
+    assert_eq!(listed("volume list ?"), ["tank/vms/a", "tank/vms/b"]);
+    assert_eq!(listed("filesystem list h*"), ["tank/home"]);
+    let spaces = ["tank/vms", "tank/vms/a", "tank/vms/b"];
+    assert_eq!(listed("volume space tank/vms"), spaces);
+    assert_eq!(
+        listed("volume list tank --sort size"),
+        ["tank/vms/a", "tank/vms2", "tank/vms/b"]
+    );
+    let largest = machine.ok("volume list tank --sort size --reverse --json");
+    assert_eq!(largest.json()[0]["name"], "tank/vms/b");
+    let table = machine.ok("volume list tank/vms -o size,name").out;
+    assert_eq!(table, "SIZE  NAME\n  8M  tank/vms/a\n 32M  tank/vms/b\n");
+
+    const TARGET: &str = "iqn.2026-01.org.example:tank";
+    machine.ok(&format!("target create {TARGET}"));
+    machine.ok(&format!("target map {TARGET} tank/vms/a"));
+    machine.ok("nbd export tank/vms2 --name disk");
+    for (words, count) in [
+        ("target list tank/vms", 1),
+        ("target list tank/vms2", 0),
+        ("target list iqn.*:t*", 1),
+        ("nbd list tank/vms2", 1),
+        ("nbd list tank/vms/*", 0),
+        ("nbd list d*", 1),
+    ] {
+        let list = machine.ok(&format!("{words} --json")).json();
+        assert_eq!(list.as_array().map(Vec::len), Some(count), "{words}: {list}");
+    }
+    assert!(machine.ok("volume list").out.contains(" iscsi:tank/0"));
+
+    for list in ["volume", "filesystem", "target", "nbd"] {
+        machine.refused(&format!("{list} list tank/none"), 3, "tank/none does not exist");
+    }
+    machine.refused("volume list --sort age", 2, "possible values: name, size");
+    let refused = machine.run("volume list -o name --json");
+    assert_eq!(refused.code, 2, "{}", refused.out);
+    assert!(
+        refused.out.contains("--json has all fields"),
+        "{}",
+        refused.out
+    );
+}
+
+#[test]
 fn commands_may_be_repeated() {
     let machine = TestHost::with_disks(&["a"]);
     const TARGET: &str = "iqn.2026-01.org.example:tank";
@@ -436,6 +496,6 @@ fn chap_users_are_listed_without_secrets() {
         status.out
     );
     let status = machine.ok("status --json").json();
-    assert_eq!(status["discovery"]["chap_users"][0], "finder");
+    assert_eq!(status[0]["discovery"]["chap_users"][0], "finder");
     assert!(!format!("{mutual}{json}{status}").contains("secret-of"));
 }

@@ -168,7 +168,7 @@ fn volume_is_replicated_until_acceptance_is_revoked() {
         std::thread::sleep(Duration::from_millis(100));
     }
     pair.set("--into tank/from/v --keep 2");
-    let status = near.ok("replicate list --json").json();
+    let status = near.ok("replicate list --json").json()[0].clone();
     assert!(status["replicated"][0]["lag_s"].is_u64(), "{status}");
     pair.run_in_turn();
     assert!(pair.snapshots(&pair.near, "tank/v").len() <= 3);
@@ -180,7 +180,7 @@ fn volume_is_replicated_until_acceptance_is_revoked() {
     let print = &pair.near_print;
     pair.far.machine.ok(&format!("replicate revoke {print}"));
     near.refused("replicate run tank/v", 7, "talk to");
-    let status = near.ok("replicate list --json").json();
+    let status = near.ok("replicate list --json").json()[0].clone();
     assert!(
         status["replicated"][0]["state"]["failure"].is_string(),
         "{status}"

@@ -108,7 +108,7 @@ fn flushed_data_survives_kill_9_and_restart_is_automatic() {
     assert_eq!(client.read(12_345, 54_321).expect("read"), [7; 54_321]);
     assert_eq!(client.read(0, 12_345).expect("read"), [0; 12_345]);
     let status = machine.ok("status --json").json();
-    assert!(status["server"]["first_read_after_ms"].is_u64());
+    assert!(status[0]["server"]["first_read_after_ms"].is_u64());
     drop(client);
     assert_eq!(server.stop(), 0, "{}", machine.log());
     assert_eq!(
@@ -169,9 +169,9 @@ fn request_for_another_pool_is_refused_without_effect() {
     machine.ok("volume resize tank/v --size 64M");
     machine.ok("target list");
     machine.ok("volume create tank/w --size 1M --sparse");
-    assert_eq!(machine.ok("status --json").json()["volume_count"], 2);
+    assert_eq!(machine.ok("status --json").json()[0]["volume_count"], 2);
     machine.ok("volume destroy tank/w --yes-destroy-data");
-    assert_eq!(machine.ok("status --json").json()["volume_count"], 1);
+    assert_eq!(machine.ok("status --json").json()[0]["volume_count"], 1);
 }
 
 /// All maps of a target and the target itself change in one transaction group.
@@ -610,7 +610,7 @@ fn hung_server_is_reported_and_responds_after_resuming() {
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).expect("stopped");
     machine.refused("status", 7, "talk to the server");
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGCONT).expect("continued");
-    assert!(machine.ok("status --json").json()["server"]["pid"].is_u64());
+    assert!(machine.ok("status --json").json()[0]["server"]["pid"].is_u64());
 }
 
 /// The log is often the only trace of such an exit.

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crate::common::Common;
 use crate::sockets;
+use control::operations::TableOptions;
 use control::operations::volume::rescue::begin::Begin;
 use control::operations::volume::rescue::end::End;
 use control::request::{Request, RescueRequest, VolumeRequest};
@@ -29,7 +30,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 pub fn run(args: &RescueArgs, common: &Common, out: Printer) -> Result<(), Failure> {
     if args.list {
         let list = Request::Volume(VolumeRequest::Rescue(RescueRequest::List));
-        return pools::show(common, &pools::NoOtherHeads, &args.pool().into(), list, out);
+        let table = TableOptions::default();
+        let pool = args.pool().into();
+        return pools::show(common, &pools::NoOtherHeads, &pool, list, &table, out);
     }
     let volume = args.volume()?;
     let pool = volume.pool();

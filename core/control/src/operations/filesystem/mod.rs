@@ -8,8 +8,8 @@ noun! {
     verbs {
         create::Create, show::Show, destroy::Destroy, rename::Rename, rollback::Rollback, promote::Promote,
         get::Get, set::Set, inherit::Inherit, check::Check, open_files::OpenFiles,
-        expire_client::ExpireClient,
+        expire_client::ExpireClient, list::List,
     }
-    bare { list::List }
+    bare {}
     nouns {}
 }

@@ -5,7 +5,7 @@ use super::noun;
 noun! {
     /// Requests about NBD exports.
     NbdRequest, NbdCommand, "nbd";
-    verbs { export::Export, unexport::Unexport }
-    bare { list::List }
+    verbs { export::Export, unexport::Unexport, list::List }
+    bare {}
     nouns {}
 }

@@ -7,17 +7,26 @@ use units::{PoolName, VolumeName};
 
 use crate::answer::SnapshotView;
 use crate::operations::{
-    Example, Examples, Operation, PoolOption, PoolSelector, Route, Scheduling, Source, Verb,
-    duration_s, pool_or_volume, schema_of,
+    Columns, Example, Examples, Operation, PoolOption, PoolSelector, Route, Scheduling, Source,
+    TableOptions, Verb, duration_s, pool_or_volume, schema_of, table_arguments,
 };
 use crate::snapshot_set::SnapshotSet;
 use crate::{Effect, Failure};
+
+/// The columns of the table.
+pub const COLUMNS: Columns = Columns {
+    shown: &["name", "created", "age", "used", "refer"],
+    more: &[],
+};
+
+table_arguments!();
 
 const EXAMPLES: Examples = Examples::of(&[
     Example::of("bulkhead snapshot list tank/vm0"),
     Example::of("bulkhead snapshot list 'tank/vm0@auto-*' --older-than 30d"),
     Example::of("bulkhead snapshot list 'tank/vm0@monday%'"),
     Example::of("bulkhead snapshot list tank/vm0 --recursive"),
+    Example::of("bulkhead snapshot list tank --sort used --reverse"),
 ])
 .with_note(
     "Each volume's snapshots are listed by creation, the oldest one first. With @PATTERN those with such a name are listed
@@ -72,6 +81,8 @@ pub struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = duration_s)]
     older_than: Option<u64>,
     #[command(flatten)]
+    table: TableArguments,
+    #[command(flatten)]
     pool: PoolOption,
 }
 
@@ -90,11 +101,16 @@ impl Verb for List {
         ("older_than_s", Source::Query("null")),
     ])];
 
+    fn table(arguments: &Arguments) -> TableOptions {
+        (&arguments.table).into()
+    }
+
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         let Arguments {
             of,
             recursive,
             older_than,
+            table: _,
             pool,
         } = arguments;
         let mut list = Self {

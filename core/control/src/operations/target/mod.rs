@@ -15,9 +15,9 @@ noun! {
     /// Requests about iSCSI targets.
     TargetRequest, TargetCommand, "target";
     verbs {
-        create::Create, show::Show, destroy::Destroy, map::Map, unmap::Unmap, allow::Allow, deny::Deny
+        create::Create, show::Show, destroy::Destroy, map::Map, unmap::Unmap, allow::Allow, deny::Deny, list::List,
     }
-    bare { list::List }
+    bare {}
     nouns {
         /// Authentication of initiators for discovery of a pool's targets
         discovery::Discovery(DiscoveryRequest, DiscoveryCommand)

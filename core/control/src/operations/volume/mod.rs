@@ -9,9 +9,9 @@ noun! {
     VolumeRequest, VolumeCommand, "volume";
     verbs {
         create::Create, show::Show, resize::Resize, destroy::Destroy, rename::Rename, rollback::Rollback,
-        promote::Promote, discard_log::DiscardLog, get::Get, set::Set, inherit::Inherit, freeze::Freeze, thaw::Thaw,
+        promote::Promote, discard_log::DiscardLog, get::Get, set::Set, inherit::Inherit, freeze::Freeze, thaw::Thaw, list::List, space::Space,
     }
-    bare { list::List, space::Space }
+    bare {}
     nouns {}
     wire_only_nouns { rescue::Rescue(RescueRequest) }
 }

@@ -1,9 +1,26 @@
 //! `volume space`
 
-use crate::operations::{Example, Examples, read_only_verb};
+use crate::operations::{Columns, Example, Examples, list_verb};
+
+/// The columns of the table.
+pub const COLUMNS: Columns = Columns {
+    shown: &[
+        "name",
+        "used",
+        "data",
+        "snapshots",
+        "below",
+        "reserved",
+        "avail",
+        "ratio",
+        "quota",
+    ],
+    more: &["written", "logical", "refquota"],
+};
 
 const EXAMPLES: Examples = Examples::of(&[
     Example::of("bulkhead volume space tank"),
+    Example::of("bulkhead volume space tank --sort snapshots --reverse"),
     Example::of("bulkhead volume set tank quota=1T"),
 ])
 .with_note(
@@ -11,9 +28,10 @@ const EXAMPLES: Examples = Examples::of(&[
 together, with their snapshots.",
 );
 
-read_only_verb! {
+list_verb! {
     /// Show the use of space: data, snapshots, children; quotas and reservations
     #[command(after_help = EXAMPLES)]
     Space,
+    "VolumeSpace",
     &[]
 }

@@ -50,7 +50,9 @@ pub const TARGETS: &[Case] = &[
         r#"{"name":"iqn.2026-01.org.example:none","volume":"tank/w","lun":null,"read_only":false,"write_cache":null}"#,
         "NotFound",
     ),
-    ("target.list", "", "told"),
+    ("target.list", "{}", "told"),
+    ("target.list", r#"{"only":"iqn.*"}"#, "told"),
+    ("target.list", r#"{"only":"tank/none"}"#, "NotFound"),
     (
         "target.show",
         r#"{"name":"iqn.2026-01.org.example:t"}"#,
@@ -247,6 +249,7 @@ pub const NBD: &[Case] = &[
         "NotFound",
     ),
     ("nbd.list", "", "told"),
+    ("nbd.list", r#"{"only":"tank/none"}"#, "NotFound"),
     (
         "nbd.unexport",
         r#"{"volume":"tank/v","name":"none"}"#,

@@ -93,7 +93,8 @@ pub const FILESYSTEMS: &[Case] = &[
         "NoSpace",
     ),
     ("filesystem.show", r#"{"name":"tank/g"}"#, "NotFound"),
-    ("filesystem.list", "", "told"),
+    ("filesystem.list", "{}", "told"),
+    ("filesystem.list", r#"{"only":"tank/none"}"#, "NotFound"),
     ("filesystem.show", r#"{"name":"tank/f"}"#, "told"),
     ("filesystem.show", r#"{"name":"tank/v"}"#, "Usage"),
     (
