@@ -537,6 +537,19 @@ bh_property_text(const char *property, uint64_t value)
 	return (text);
 }
 
+/* Exported by the library, and declared for libzfs only. */
+extern const char *zfs_prop_values(zfs_prop_t prop);
+
+const char *
+bh_property_values(const char *property)
+{
+	zfs_prop_t known = zfs_name_to_prop(property);
+
+	if (known == ZPROP_USERPROP)
+		return (NULL);
+	return (zfs_prop_values(known));
+}
+
 typedef struct volume_shape {
 	uint64_t vs_size;
 	uint64_t vs_block_size;

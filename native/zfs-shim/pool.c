@@ -506,6 +506,19 @@ bh_pool_property_word(const char *name, uint64_t value)
 	return (word);
 }
 
+/* Exported by the library, and declared for libzfs only. */
+extern const char *zpool_prop_values(zpool_prop_t prop);
+
+const char *
+bh_pool_property_values(const char *name)
+{
+	zpool_prop_t prop = zpool_name_to_prop(name);
+
+	if (prop == ZPOOL_PROP_INVAL)
+		return (NULL);
+	return (zpool_prop_values(prop));
+}
+
 static int
 wait_synced(spa_t *spa)
 {

@@ -256,6 +256,8 @@ int32_t bh_pool_property_parse(struct nvlist *properties, const char *name, cons
     uint32_t creating);
 /* The name of a value of an enumerated property (static), or NULL if it is a plain number. */
 const char *bh_pool_property_word(const char *name, uint64_t value);
+/* The values of a pool's property as text for people, else NULL. A constant. */
+const char *bh_pool_property_values(const char *name);
 /* The first transaction group in a leaf's DTL, UINT64_MAX if it is empty; and the first one since the pool was
  * opened. */
 int32_t bh_leaf_missing_since(const char *name, uint64_t guid, uint64_t *since, uint64_t *first);

@@ -84,6 +84,8 @@ int bh_dataset_inherit(const char *name, const char *property);
 
 /* The name of one of a native property's named values, else NULL. A constant. */
 const char *bh_property_text(const char *property, uint64_t value);
+/* The values of a native property as text for people, else NULL. A constant. */
+const char *bh_property_values(const char *property);
 
 /* The root directory of a new file system, and its properties that are fixed at creation. */
 typedef struct bh_new_root {

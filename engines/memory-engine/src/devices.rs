@@ -300,6 +300,10 @@ impl PoolProperties for MemoryPool {
         Ok(all)
     }
 
+    fn property_values(&self, property: &str) -> Option<String> {
+        pool_properties::values(property)
+    }
+
     fn upgrade(&self) -> Result<(), PoolError> {
         self.change("upgrade", "upgrade", |state| {
             pool_properties::enable_all(&mut state.properties);

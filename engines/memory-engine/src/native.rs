@@ -1,6 +1,6 @@
 //! The native properties of datasets that the appliance uses.
 
-use engine::dataset::{DatasetError, DatasetErrorKind, Value};
+use engine::dataset::{DatasetError, DatasetErrorKind, UNKNOWN_PROPERTY_OR_VALUE, Value};
 use engine::error::SystemError;
 
 /// The type of a property.
@@ -181,6 +181,17 @@ pub(crate) fn native(name: &str) -> Option<&'static Native> {
     ALL.iter().find(|one| one.name == name)
 }
 
+/// Describes the values that a property accepts.
+pub(crate) fn values(name: &str) -> Option<String> {
+    Some(match native(name)?.takes {
+        Takes::Word(words) => words.join(" | "),
+        Takes::Number => "<number>".to_owned(),
+        Takes::Size => "<size>".to_owned(),
+        Takes::Text(_) => "<text>".to_owned(),
+        Takes::Nothing => "<read-only>".to_owned(),
+    })
+}
+
 /// Returns whether it is a native property with arbitrary text.
 pub(crate) fn is_text(name: &str) -> bool {
     native(name).is_some_and(|native| matches!(native.takes, Takes::Text(_)))
@@ -200,8 +211,6 @@ pub(crate) fn refused(property: &str, why: &'static str) -> DatasetErrorKind {
     }
 }
 
-const UNKNOWN: &str = "there is no such property, or it does not take this value";
-
 /// A user's property that is set or, without a value, removed.
 pub(crate) fn check_users(name: &str, value: Option<&str>) -> Result<(), DatasetErrorKind> {
     if name.contains('\0') || value.is_some_and(|value| value.contains('\0')) {
@@ -209,7 +218,7 @@ pub(crate) fn check_users(name: &str, value: Option<&str>) -> Result<(), Dataset
         return Err(refused(&name.replace('\0', "?"), why));
     }
     if native(name).is_some() || !is_users(name) {
-        return Err(refused(name, UNKNOWN));
+        return Err(refused(name, UNKNOWN_PROPERTY_OR_VALUE));
     }
     let is_too_long = |value: &str| value.len() > USER_VALUE_BYTES_MAX;
     if name.len() > USER_NAME_BYTES_MAX || value.is_some_and(is_too_long) {
@@ -223,7 +232,7 @@ pub(crate) fn check(name: &str, value: &Value, is_volume: bool) -> Result<Value,
     let Some(native) = native(name) else {
         return match value {
             Value::Text(text) => check_users(name, Some(text)).map(|()| value.clone()),
-            Value::Number(_) => Err(refused(name, UNKNOWN)),
+            Value::Number(_) => Err(refused(name, UNKNOWN_PROPERTY_OR_VALUE)),
         };
     };
     let why = match (&native.takes, value) {
@@ -242,7 +251,7 @@ pub(crate) fn check(name: &str, value: &Value, is_volume: bool) -> Result<Value,
         (Takes::Word(words), value) if words.contains(&value.to_string().as_str()) => {
             return Ok(Value::Text(value.to_string()));
         }
-        _ => UNKNOWN,
+        _ => UNKNOWN_PROPERTY_OR_VALUE,
     };
     Err(refused(name, why))
 }
@@ -252,7 +261,7 @@ pub(crate) fn check_inherit(name: &str) -> Result<(), DatasetErrorKind> {
     match native(name) {
         None => check_users(name, None),
         Some(native) if native.is_inherited => Ok(()),
-        Some(_) => Err(refused(name, UNKNOWN)),
+        Some(_) => Err(refused(name, UNKNOWN_PROPERTY_OR_VALUE)),
     }
 }
 

@@ -83,6 +83,17 @@ pub(crate) fn check(name: &str, value: &str, is_new: bool) -> Result<(), PoolErr
     }
 }
 
+/// Describes the values that a property accepts.
+pub(crate) fn values(name: &str) -> Option<String> {
+    let (_, takes) = ALL.iter().find(|(one, _)| *one == name)?;
+    Some(match takes {
+        Takes::Word(words) => words.join(" | "),
+        Takes::Text => "<text>".to_owned(),
+        Takes::Shift => "<number>".to_owned(),
+        Takes::Nothing => "<read-only>".to_owned(),
+    })
+}
+
 /// Stores a validated value.
 pub(crate) fn set(own: &mut Vec<(String, String)>, name: &str, value: &str) {
     own.retain(|(one, _)| one != name);

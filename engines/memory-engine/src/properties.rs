@@ -384,4 +384,8 @@ impl Properties for MemoryPool {
         own.remove(property);
         Ok(())
     }
+
+    fn property_values(&self, property: &str) -> Option<String> {
+        native::values(property)
+    }
 }

@@ -120,6 +120,7 @@ unsafe extern "C" {
     ) -> i32;
     pub fn bh_dataset_inherit(name: *const c_char, property: *const c_char) -> i32;
     pub fn bh_property_text(property: *const c_char, value: u64) -> *const c_char;
+    pub fn bh_property_values(property: *const c_char) -> *const c_char;
     pub fn bh_filesystem_create(name: *const c_char) -> i32;
     pub fn bh_filesystem_make(
         name: *const c_char,

@@ -253,6 +253,7 @@ unsafe extern "C" {
         creating: u32,
     ) -> i32;
     pub fn bh_pool_property_word(name: *const c_char, value: u64) -> *const c_char;
+    pub fn bh_pool_property_values(name: *const c_char) -> *const c_char;
     pub fn bh_pool_sync(name: *const c_char) -> i32;
     pub fn bh_pool_history_add(name: *const c_char, text: *const c_char) -> i32;
     pub fn bh_pool_history_tail(name: *const c_char, data: *mut c_char, length: *mut u64) -> i32;

@@ -24,6 +24,7 @@ mod loss;
 mod nbd;
 mod next_step;
 mod pool;
+mod properties;
 pub mod read_balancing;
 pub mod reidentify;
 mod replace;

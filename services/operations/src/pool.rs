@@ -12,6 +12,7 @@ use control::operations::pool::{
     replace::Replace, replace_disk::ReplaceDisk, scrub::Scrub, scrub_schedule::ScrubSchedule,
     set::Set, set_witness::SetWitness,
 };
+use control::operations::property_names;
 use control::request::Properties;
 use control::{Answer, Failure, FailureKind};
 use engine::pool::{
@@ -281,7 +282,11 @@ pub fn perform(
         PoolRequest::Get(Get { names }) => get(context, &names),
         PoolRequest::Status | PoolRequest::Iostat => unreachable!("answered from the pool's state"),
         PoolRequest::Set(Set { properties }) => {
-            done(needs(pool.pool_properties())?.set_properties(&pairs(&properties)))?;
+            let set = needs(pool.pool_properties())?.set_properties(&pairs(&properties));
+            set.map_err(|error| {
+                let value = |property: &str| properties.get(property).map(String::as_str);
+                super::properties::of_pool(context, error, value)
+            })?;
             let names: Vec<&str> = properties.keys().map(String::as_str).collect();
             Ok(Done::changed(format!("set {} of {name}", names.join(", "))))
         }
@@ -415,7 +420,8 @@ fn get(context: &Context<'_>, names: &[String]) -> Result<Answer, Failure> {
             (property.name, Property { value, source })
         })
         .collect();
-    chosen(all, names, context.pool.name().as_str()).map(Answer::Properties)
+    let names = property_names(names);
+    chosen(all, &names, context.pool.name().as_str()).map(Answer::Properties)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use control::operations::volume::create::Create;
 use control::operations::volume::destroy::Destroy;
 use control::operations::volume::discard_log::DiscardLog;
 use control::operations::volume::resize::Resize;
-use control::operations::{Confirmable, Preview};
+use control::operations::{Confirmable, Preview, property_names};
 use control::request::Properties;
 use control::selection::Selection;
 use control::{Answer, Failure, FailureKind};
@@ -25,7 +25,10 @@ use super::datasets::{Dataset, is_sparse};
 use super::documents::{All, Documents, export_document, new_identity, no_volume};
 use super::in_use::Used;
 use super::loss::{self, Loss};
-use super::{Context, directory_names, failures, filesystem, key, rights, rollback};
+use super::{
+    Context, directory_names, failures, filesystem, key, properties as refused_properties, rights,
+    rollback,
+};
 use crate::needs;
 
 /// Performs one request.
@@ -210,7 +213,11 @@ fn create(context: &Context<'_>, create: &Create) -> Result<Answer, Failure> {
     };
     let created = context.pool.create_volume(&spec);
     context.documents.changed(name.as_str());
-    created.map_err(|error| without_room(failures::dataset(error), create))?;
+    created.map_err(|error| {
+        let value = |property: &str| create.properties.get(property).map(String::as_str);
+        let failure = refused_properties::of_dataset(context, error, name.as_str(), value);
+        without_room(failure, create)
+    })?;
     parents.keep();
     let size = ByteCount(create.size);
     Ok(Done::changed(format!("created volume {name} of {size}")))
@@ -727,6 +734,7 @@ pub fn properties(
 }
 
 pub fn get(context: &Context<'_>, name: &str, names: &[String]) -> Result<Answer, Failure> {
+    let names = &property_names(names);
     rights::refuse_own_names(names.iter().map(String::as_str))?;
     let mut all = properties(context, &Dataset::parse(name)?)?;
     // Any user property can be set, so it is not unknown, but absent.
@@ -741,18 +749,21 @@ pub fn get(context: &Context<'_>, name: &str, names: &[String]) -> Result<Answer
 
 /// The properties of these names, or all.
 pub fn chosen(
-    mut all: BTreeMap<String, Property>,
+    all: BTreeMap<String, Property>,
     names: &[String],
     owner: &str,
 ) -> Result<BTreeMap<String, Property>, Failure> {
     if names.is_empty() {
         return Ok(all);
     }
+    let known: Vec<String> = all.keys().cloned().collect();
     let pick = |name: &String| {
-        let missing = || Failure::not_found(format!("{owner} has no property {name}"));
-        all.remove(name)
-            .map(|property| (name.clone(), property))
-            .ok_or_else(missing)
+        let missing = || refused_properties::unknown(FailureKind::NotFound, owner, name, &known);
+        // A name that is given twice is shown once.
+        let found = all
+            .get(name)
+            .map(|property| (name.clone(), property.clone()));
+        found.ok_or_else(missing)
     };
     names.iter().map(pick).collect()
 }
@@ -777,7 +788,9 @@ pub fn set(context: &Context<'_>, name: &str, properties: Properties) -> Result<
         .set_dataset_properties((&dataset).into(), &values(&properties));
     if let Err(error) = done {
         set_back(context, &dataset, properties.keys(), &before);
-        return Err(beyond_quota(failures::dataset(error), name, &properties));
+        let value = |property: &str| properties.get(property).map(String::as_str);
+        let failure = refused_properties::of_dataset(context, error, name, value);
+        return Err(beyond_quota(failure, name, &properties));
     }
     filesystem::serve_as_set(context, name, properties.keys())?;
     let names: Vec<&str> = properties.keys().map(String::as_str).collect();
@@ -831,7 +844,9 @@ pub fn inherit(context: &Context<'_>, name: &str, names: &[String]) -> Result<An
         let inherited = context.pool.inherit_property((&dataset).into(), property);
         if let Err(error) = inherited {
             set_back(context, &dataset, names[..done].iter(), &before);
-            return Err(failures::dataset(error));
+            return Err(refused_properties::of_dataset(context, error, name, |_| {
+                None
+            }));
         }
     }
     filesystem::serve_as_set(context, name, names.iter())?;

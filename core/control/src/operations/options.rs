@@ -72,6 +72,19 @@ pub fn property(text: &str) -> Result<(String, String), String> {
     }
 }
 
+/// Returns the names of properties from arguments that each may have several, separated by commas; empty means all.
+pub fn property_names(arguments: &[String]) -> Vec<String> {
+    let names = arguments.iter().flat_map(|one| one.split(','));
+    let names: Vec<String> = names
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect();
+    match names.iter().any(|name| name == "all") {
+        true => Vec::new(),
+        false => names,
+    }
+}
+
 /// A volume's or a pool's name.
 ///
 /// # Errors

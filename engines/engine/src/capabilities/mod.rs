@@ -228,6 +228,9 @@ pub trait Properties {
     /// Removing one that is not set is no error.
     fn inherit_property(&self, dataset: DatasetRef<'_>, property: &str)
     -> Result<(), DatasetError>;
+
+    /// Describes the values of a native property, such as `on | off`; `None` for an unknown name.
+    fn property_values(&self, property: &str) -> Option<String>;
 }
 
 /// How the pool is doing.

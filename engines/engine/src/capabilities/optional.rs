@@ -329,6 +329,9 @@ pub trait PoolProperties {
     /// All properties of the pool itself.
     fn properties(&self) -> Result<Vec<PoolProperty>, PoolError>;
 
+    /// Describes the values of a property, such as `on | off`; `None` for an unknown name.
+    fn property_values(&self, property: &str) -> Option<String>;
+
     /// Enables all features that the library supports and the pool's `compatibility` allows. Older
     /// software cannot open the pool afterwards.
     fn upgrade(&self) -> Result<(), PoolError>;

@@ -8,7 +8,9 @@ use serde::Serialize;
 use units::{ByteCount, VolumeName};
 
 pub use error::{DatasetError, DatasetErrorKind};
-pub use property::{Property, PropertyEdits, PropertySource, UserProperties, Value};
+pub use property::{
+    Property, PropertyEdits, PropertySource, UNKNOWN_PROPERTY_OR_VALUE, UserProperties, Value,
+};
 pub use reference::DatasetRef;
 
 use crate::keys::NewKey;

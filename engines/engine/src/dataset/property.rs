@@ -58,6 +58,10 @@ pub enum PropertySource {
     Inherited(String),
 }
 
+/// The reason of a refused property where the engine does not distinguish the two cases.
+pub const UNKNOWN_PROPERTY_OR_VALUE: &str =
+    "there is no such property, or it does not take this value";
+
 /// A property in effect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Property {

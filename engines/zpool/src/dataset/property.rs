@@ -7,7 +7,7 @@ use std::ffi::{CStr, c_char, c_void};
 use engine::capabilities::{Datasets, Properties};
 use engine::dataset::{
     DatasetError, DatasetErrorKind, DatasetRef, Property, PropertyEdits, PropertySource,
-    UserProperties, Value,
+    UNKNOWN_PROPERTY_OR_VALUE, UserProperties, Value,
 };
 use rustix::io::Errno;
 use zpool_sys as sys;
@@ -324,6 +324,13 @@ impl Properties for Pool {
             Ok(()) => Ok(()),
         }
     }
+
+    fn property_values(&self, property: &str) -> Option<String> {
+        let name = c_text(property);
+        // SAFETY: the name is only read; the result is a constant of the library or NULL.
+        let values = unsafe { static_text(sys::bh_property_values(name.as_ptr())) };
+        values.map(str::to_owned)
+    }
 }
 
 /// `lz4` for 15, if the property has named values.
@@ -349,7 +356,7 @@ pub(super) fn property_rule(cause: SystemError) -> &'static str {
         Errno::NAMETOOLONG => "the name or value is too long",
         Errno::RANGE | Errno::DOM => "the value is out of range",
         Errno::NOSPC | Errno::DQUOT => "there is not enough space for it",
-        _ => "there is no such property, or it does not take this value",
+        _ => UNKNOWN_PROPERTY_OR_VALUE,
     }
 }
 

@@ -589,6 +589,13 @@ impl PoolProperties for Pool {
             .collect())
     }
 
+    fn property_values(&self, property: &str) -> Option<String> {
+        let name = c_text(property);
+        // SAFETY: the name is only read; the result is a constant of the library or NULL.
+        let values = unsafe { static_text(sys::bh_pool_property_values(name.as_ptr())) };
+        values.map(str::to_owned)
+    }
+
     fn upgrade(&self) -> Result<(), PoolError> {
         let allowed = spec::allowed(&self.properties()?)
             .map_err(|kind| PoolError::new("upgrade", self.name().as_str(), kind))?;

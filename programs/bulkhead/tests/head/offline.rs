@@ -30,7 +30,9 @@ fn lists_have_parts_an_order_and_columns() {
     let machine = TestHost::with_disks(&["a"]);
     machine.ok("pool create tank a");
     for (name, size) in [("vms/a", "8M"), ("vms/b", "32M"), ("vms2", "16M")] {
-        machine.ok(&format!("volume create tank/{name} --size {size} --sparse --parents"));
+        machine.ok(&format!(
+            "volume create tank/{name} --size {size} --sparse --parents"
+        ));
     }
     machine.ok("filesystem create tank/home");
     let listed = |words: &str| -> Vec<String> {
@@ -68,12 +70,20 @@ fn lists_have_parts_an_order_and_columns() {
         ("nbd list d*", 1),
     ] {
         let list = machine.ok(&format!("{words} --json")).json();
-        assert_eq!(list.as_array().map(Vec::len), Some(count), "{words}: {list}");
+        assert_eq!(
+            list.as_array().map(Vec::len),
+            Some(count),
+            "{words}: {list}"
+        );
     }
     assert!(machine.ok("volume list").out.contains(" iscsi:tank/0"));
 
     for list in ["volume", "filesystem", "target", "nbd"] {
-        machine.refused(&format!("{list} list tank/none"), 3, "tank/none does not exist");
+        machine.refused(
+            &format!("{list} list tank/none"),
+            3,
+            "tank/none does not exist",
+        );
     }
     machine.refused("volume list --sort age", 2, "possible values: name, size");
     let refused = machine.run("volume list -o name --json");
@@ -266,12 +276,71 @@ fn unset_properties_have_defaults() {
     let absent = serde_json::json!({"value": "-", "source": "-"});
     assert_eq!(note["my:note"], absent);
 
+    let names = |words: &str| -> Vec<String> {
+        let found = machine.ok(&format!("{words} --json")).json();
+        let found = found.as_object().expect("properties");
+        found.keys().cloned().collect()
+    };
+    assert_eq!(
+        names("volume get tank/v volsize,sync used"),
+        ["sync", "used", "volsize"]
+    );
+    assert_eq!(names("volume get tank/v all"), names("volume get tank/v"));
+    assert_eq!(
+        names("pool get tank comment,autotrim"),
+        ["autotrim", "comment"]
+    );
+
     let of_pool = || machine.ok("pool get tank autotrim --json").json();
     let unset = serde_json::json!({"value": "off", "source": "-"});
     assert_eq!(of_pool()["autotrim"], unset);
     machine.ok("pool set tank autotrim=on");
     let set = serde_json::json!({"value": "on", "source": "local"});
     assert_eq!(of_pool()["autotrim"], set);
+}
+
+#[test]
+fn wrong_name_and_wrong_value_of_a_property_are_two_errors() {
+    let machine = TestHost::with_disks(&["a"]);
+    machine.ok("pool create tank a");
+    machine.ok("volume create tank/v --size 16M --sparse");
+    machine.ok("filesystem create tank/home");
+    for words in [
+        "volume set tank/v comprssion=lz4",
+        "volume create tank/w --size 16M -o comprssion=lz4",
+        "filesystem set tank/home comprssion=lz4",
+        "volume inherit tank/v comprssion",
+    ] {
+        machine.refused(words, 2, "has no property comprssion");
+        machine.refused(words, 2, "did you mean compression?");
+    }
+    machine.refused(
+        "volume get tank/v comprssion",
+        3,
+        "did you mean compression?",
+    );
+    machine.refused(
+        "volume set tank/v owner=ann",
+        2,
+        "such as org.example:owner",
+    );
+    for (words, valid) in [
+        ("volume set tank/v compression=lz5", "on, off, lzjb, gzip"),
+        (
+            "volume create tank/w --size 16M -o compression=lz5",
+            "on, off, lzjb, gzip",
+        ),
+        (
+            "filesystem set tank/home sync=never",
+            "standard, always, disabled",
+        ),
+        ("pool set tank failmode=stop", "wait, continue, panic"),
+    ] {
+        machine.refused(words, 2, "cannot be \"");
+        machine.refused(words, 2, valid);
+    }
+    machine.refused("pool set tank failmod=wait", 2, "did you mean failmode?");
+    machine.refused("pool get tank failmod", 3, "did you mean failmode?");
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub struct Get {
     /// The file system, or a pool for the values that its file systems inherit
     #[arg(id = "filesystem", value_name = "FILESYSTEM", value_parser = dataset)]
     pub name: String,
-    /// Which properties [default: all]
+    /// Which properties, separated by blanks or commas, or `all` [default: all]
     pub names: Vec<String>,
 }
 

@@ -14,7 +14,7 @@ const EXAMPLES: Examples = Examples::of(&[Example::of("bulkhead pool get tank au
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PoolGet")]
 pub struct Get {
-    /// Their names; empty means all.
+    /// Their names, each one or several, separated by commas; none or `all` means all.
     pub names: Vec<String>,
 }
 
@@ -35,7 +35,7 @@ impl Operation for Get {
 pub struct Arguments {
     /// The pool
     pool: PoolName,
-    /// Which properties [default: all]
+    /// Which properties, separated by blanks or commas, or `all` [default: all]
     names: Vec<String>,
 }
 

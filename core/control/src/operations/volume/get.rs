@@ -10,9 +10,11 @@ use crate::operations::{
 };
 use crate::{Effect, Failure};
 
-const EXAMPLES: Examples = Examples::of(&[Example::of(
-    "bulkhead volume get tank/vm0 compression compressratio",
-)]);
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of("bulkhead volume get tank/vm0 compression compressratio"),
+    Example::of("bulkhead volume get tank/vm0 volsize,used,sync"),
+    Example::of("bulkhead volume get tank/vm0 all"),
+]);
 
 /// Read properties
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
@@ -22,7 +24,7 @@ pub struct Get {
     /// The volume, or a pool for the values that its volumes inherit
     #[arg(id = "volume", value_name = "VOLUME", value_parser = dataset)]
     pub name: String,
-    /// Which properties [default: all]
+    /// Which properties, separated by blanks or commas, or `all` [default: all]
     pub names: Vec<String>,
 }
 

@@ -276,6 +276,17 @@ pub const PROPERTIES: &[Case] = &[
     ),
     (
         "volume.get",
+        r#"{"name":"tank/v","names":["compression,sync","used","used"]}"#,
+        "told",
+    ),
+    ("volume.get", r#"{"name":"tank/v","names":["all"]}"#, "told"),
+    (
+        "volume.set",
+        r#"{"name":"tank/v","properties":{"comprssion":"on"}}"#,
+        "Usage",
+    ),
+    (
+        "volume.get",
         r#"{"name":"tank/v","names":["nonsense"]}"#,
         "NotFound",
     ),
