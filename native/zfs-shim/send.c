@@ -162,13 +162,15 @@ bh_bookmarks(const char *dataset, bh_bookmark_visitor_t *visit, void *arg)
 
 	fnvlist_add_boolean(wanted, zfs_prop_to_name(ZFS_PROP_GUID));
 	fnvlist_add_boolean(wanted, zfs_prop_to_name(ZFS_PROP_CREATETXG));
+	fnvlist_add_boolean(wanted, zfs_prop_to_name(ZFS_PROP_CREATION));
 	int error = dsl_get_bookmarks(dataset, wanted, found);
 	while (error == 0 && (pair = nvlist_next_nvpair(found, pair)) != NULL) {
 		nvlist_t *properties = fnvpair_value_nvlist(pair);
 
 		visit(arg, nvpair_name(pair),
 		    number_of(properties, zfs_prop_to_name(ZFS_PROP_GUID)),
-		    number_of(properties, zfs_prop_to_name(ZFS_PROP_CREATETXG)));
+		    number_of(properties, zfs_prop_to_name(ZFS_PROP_CREATETXG)),
+		    number_of(properties, zfs_prop_to_name(ZFS_PROP_CREATION)));
 	}
 	nvlist_free(found);
 	nvlist_free(wanted);

@@ -126,6 +126,14 @@ int bh_dataset_destroy(const char *name);
 int bh_snapshots_destroy(struct nvlist *names);
 /* `names` is {snapshot: boolean}, of one pool: all in one transaction group, or none. */
 int bh_snapshots_create(struct nvlist *names, struct nvlist *properties);
+/*
+ * Adds the holds {snapshot: tag}, all or none; EEXIST if a snapshot has one of that name.
+ */
+int bh_snapshots_hold(struct nvlist *holds);
+/* Removes the holds {snapshot: {tag: boolean}}, all or none; ESRCH if a snapshot does not have one. */
+int bh_snapshots_release(struct nvlist *holds);
+/* The holds of a snapshot: {tag: seconds since 1970}. The caller frees the list. */
+int bh_snapshot_holds(const char *name, struct nvlist **out);
 int bh_dataset_rename(const char *from, const char *to);
 int bh_snapshot_rename(const char *dataset, const char *from, const char *to);
 /* `properties` and `bad` are those of bh_volume_create(). */

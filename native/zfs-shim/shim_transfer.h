@@ -19,7 +19,7 @@
 /* Consumes bytes of the stream in order; a result other than 0 stops the send with that error. */
 typedef int bh_send_sink_t(void *arg, const void *data, uint64_t length);
 typedef void bh_bookmark_visitor_t(void *arg, const char *name, uint64_t guid,
-    uint64_t creation_txg);
+    uint64_t creation_txg, uint64_t creation_time_s);
 
 /*
  * Sends `snapshot`: whole, or (`from` is not empty) relative to a snapshot or bookmark. A resumed

@@ -74,6 +74,10 @@ pub enum Answer {
     Keys(Vec<KeyView>),
     /// Snapshots.
     Snapshots(Vec<SnapshotView>),
+    /// Holds of snapshots.
+    Holds(Vec<HoldView>),
+    /// Bookmarks of volumes and file systems.
+    Bookmarks(Vec<BookmarkView>),
     /// Schedules of snapshots.
     Schedules(Vec<ScheduleView>),
     /// Targets of a pool.
@@ -600,6 +604,28 @@ pub struct SnapshotView {
     /// Seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_unix_s: Option<u64>,
+}
+
+/// A hold of a snapshot.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HoldView {
+    /// The snapshot.
+    pub snapshot: SnapshotName,
+    /// The name of the hold.
+    pub tag: String,
+    /// When it was added, in seconds since 1970.
+    pub since_unix_s: u64,
+}
+
+/// A bookmark.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BookmarkView {
+    /// Its name, as `POOL/NAME#MARK`.
+    pub name: String,
+    /// The GUID of the snapshot that it was made of, which identifies it in streams.
+    pub guid: u64,
+    /// When that snapshot was made, in seconds since 1970.
+    pub created_unix_s: u64,
 }
 
 /// A schedule of snapshots.

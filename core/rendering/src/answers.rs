@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use control::answer::{
-    ChapView, DeviceView, DiscoveryView, Done, Event, FilesystemView, FrozenView, PoolLoad,
+    BookmarkView, ChapView, DeviceView, DiscoveryView, Done, Event, FilesystemView, FrozenView, HoldView, PoolLoad,
     PoolStatus, PoolSummary, Property, ProtocolView, RecoveryView, RolledBack, ServerStatus,
     Status, TargetView, VolumeView,
 };
+use control::calendar::utc;
 use control::operations::TableOptions;
 use control::rescue::RescueView;
 use control::{Answer, Failure};
@@ -49,6 +50,8 @@ fn text(answer: &Answer, table: &TableOptions) -> String {
         Answer::Rescues(views) => rescue_list(views),
         Answer::Keys(list) => keys::list(list),
         Answer::Snapshots(snapshots) => lists::snapshots(snapshots, table),
+        Answer::Holds(holds) => hold_list(holds),
+        Answer::Bookmarks(marks) => bookmark_list(marks),
         Answer::Schedules(schedules) => daily::schedule_list(schedules),
         Answer::Targets(targets) => lists::targets(targets, table),
         Answer::Target(target) => target_detail(target),
@@ -132,6 +135,8 @@ fn joined(answers: &[Answer]) -> Vec<Answer> {
             }
             (Some(Answer::Space(all)), Answer::Space(more)) => all.extend_from_slice(more),
             (Some(Answer::Snapshots(all)), Answer::Snapshots(more)) => all.extend_from_slice(more),
+            (Some(Answer::Holds(all)), Answer::Holds(more)) => all.extend_from_slice(more),
+            (Some(Answer::Bookmarks(all)), Answer::Bookmarks(more)) => all.extend_from_slice(more),
             (Some(Answer::Schedules(all)), Answer::Schedules(more)) => all.extend_from_slice(more),
             (Some(Answer::Targets(all)), Answer::Targets(more)) => all.extend_from_slice(more),
             (Some(Answer::Nbd(all)), Answer::Nbd(more)) => all.extend_from_slice(more),
@@ -656,6 +661,27 @@ fn recovering(recovery: &RecoveryView) -> String {
         "clients reclaim their opens and locks from the previous server, for {} s more; {awaited}",
         recovery.remaining_ms.div_ceil(1000)
     )
+}
+
+fn hold_list(holds: &[HoldView]) -> String {
+    if holds.is_empty() {
+        return "no snapshot is held\n".to_owned();
+    }
+    let mut table = Table::new(&["SNAPSHOT", "HELD BY", "SINCE"]);
+    for hold in holds {
+        let since = utc(hold.since_unix_s);
+        table.row([hold.snapshot.to_string(), hold.tag.clone(), since]);
+    }
+    table.render()
+}
+
+fn bookmark_list(marks: &[BookmarkView]) -> String {
+    let mut table = Table::new(&["BOOKMARK", "OF", ">GUID"]);
+    for mark in marks {
+        let of = utc(mark.created_unix_s);
+        table.row([mark.name.clone(), of, mark.guid.to_string()]);
+    }
+    table.render()
 }
 
 /// One event, on one line.

@@ -192,6 +192,7 @@ impl State {
             image: Arc::new(partial.image.clone()),
             files: None,
             properties: Default::default(),
+            holds: Default::default(),
         });
         dataset.partial = None;
         dataset.volume = Some(Arc::new(Mutex::new(partial.image)));

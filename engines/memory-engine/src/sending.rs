@@ -233,6 +233,7 @@ impl Sending for MemoryPool {
             name: format!("{volume}#{tag}"),
             guid: mark.guid,
             creation_txg: mark.txg,
+            creation_time_s: mark.time_s,
         });
         Ok(named.collect())
     }
@@ -249,6 +250,7 @@ impl Sending for MemoryPool {
         let made = Mark {
             guid: found.guid,
             txg: found.txg,
+            time_s: found.time_s,
             image: Arc::clone(&found.image),
         };
         let dataset = state.tree.get_mut(volume.as_str()).map_err(fail)?;

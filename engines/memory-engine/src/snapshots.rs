@@ -40,6 +40,7 @@ impl Tree {
             image: Arc::new(dataset.contents()),
             files: copy_of(&dataset.files, dataset.guid),
             properties: marks.clone(),
+            holds: BTreeMap::new(),
         };
         dataset.snapshots.push(snapshot);
     }
@@ -77,6 +78,9 @@ impl Tree {
             let Found::Snapshot(_, snapshot) = self.find(name.as_str())? else {
                 return Err(DatasetErrorKind::NotFound);
             };
+            if !snapshot.holds.is_empty() {
+                return Err(DatasetErrorKind::Busy);
+            }
             guids.insert(snapshot.guid);
         }
         let mut clones = guids.iter().flat_map(|guid| self.clones_of(*guid));
@@ -158,6 +162,35 @@ impl State {
     }
 }
 
+/// Changes the holds of a snapshot, or only tests whether that is possible.
+type HoldChange<'c> = dyn Fn(&mut BTreeMap<String, u64>, bool) -> Result<(), DatasetErrorKind> + 'c;
+
+impl MemoryPool {
+    /// Changes the holds of all snapshots, or of none.
+    fn change_holds(
+        &self,
+        doing: &'static str,
+        names: &[SnapshotName],
+        change: &HoldChange<'_>,
+    ) -> Result<(), DatasetError> {
+        let Some(first) = names.first() else {
+            return Ok(());
+        };
+        let mut state = self.begin_change("change_holds", doing, first.into())?;
+        for is_test in [true, false] {
+            for name in names {
+                let fail = |kind| DatasetError::new(doing, name.as_str(), kind);
+                let dataset = state.tree.get_mut(name.volume().as_str()).map_err(fail)?;
+                let mut all = dataset.snapshots.iter_mut();
+                let found = all.find(|one| one.tag == name.tag());
+                let found = found.ok_or_else(|| fail(DatasetErrorKind::NotFound))?;
+                change(&mut found.holds, is_test).map_err(fail)?;
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Snapshotting for MemoryPool {
     fn destroy_snapshots(&self, names: &[SnapshotName]) -> Result<(), DatasetError> {
         const DOING: &str = "destroy";
@@ -174,6 +207,38 @@ impl Snapshotting for MemoryPool {
         }
         state.tree.next_txg();
         Ok(())
+    }
+
+    fn hold_snapshots(&self, tag: &str, names: &[SnapshotName]) -> Result<(), DatasetError> {
+        self.change_holds("hold", names, &|holds, is_test| {
+            match (holds.contains_key(tag), is_test) {
+                (true, _) => return Err(DatasetErrorKind::Exists),
+                (false, true) => {}
+                (false, false) => drop(holds.insert(tag.to_owned(), now_s())),
+            }
+            Ok(())
+        })
+    }
+
+    fn release_snapshots(&self, tag: &str, names: &[SnapshotName]) -> Result<(), DatasetError> {
+        self.change_holds("release", names, &|holds, is_test| {
+            match (holds.contains_key(tag), is_test) {
+                (false, _) => return Err(DatasetErrorKind::NotFound),
+                (true, true) => {}
+                (true, false) => drop(holds.remove(tag)),
+            }
+            Ok(())
+        })
+    }
+
+    fn holds(&self, name: &SnapshotName) -> Result<BTreeMap<String, u64>, DatasetError> {
+        const DOING: &str = "read the holds of";
+        let state = self.begin("holds", DOING, name.into())?;
+        let fail = |kind| DatasetError::new(DOING, name.as_str(), kind);
+        let dataset = state.tree.get(name.volume().as_str()).map_err(fail)?;
+        let found = dataset.snapshot(name.tag());
+        let found = found.ok_or_else(|| fail(DatasetErrorKind::NotFound))?;
+        Ok(found.holds.clone())
     }
 
     fn snapshot(&self, names: &[SnapshotName]) -> Result<(), DatasetError> {

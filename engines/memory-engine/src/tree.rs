@@ -26,6 +26,8 @@ pub(crate) struct Snapshot {
     /// Of a file system that was opened before.
     pub(crate) files: Option<Arc<MemoryFileSystem>>,
     pub(crate) properties: BTreeMap<String, Value>,
+    /// Its holds by name, with their times.
+    pub(crate) holds: BTreeMap<String, u64>,
 }
 
 /// A bookmark: the remainder of a snapshot as a base for sends.
@@ -33,6 +35,7 @@ pub(crate) struct Snapshot {
 pub(crate) struct Mark {
     pub(crate) guid: u64,
     pub(crate) txg: u64,
+    pub(crate) time_s: u64,
     /// The contents of the snapshot, from which a difference can be computed.
     pub(crate) image: Arc<Image>,
 }

@@ -150,6 +150,9 @@ unsafe extern "C" {
     pub fn bh_dataset_destroy(name: *const c_char) -> i32;
     pub fn bh_snapshots_destroy(names: *mut nvlist) -> i32;
     pub fn bh_snapshots_create(names: *mut nvlist, properties: *mut nvlist) -> i32;
+    pub fn bh_snapshots_hold(holds: *mut nvlist) -> i32;
+    pub fn bh_snapshots_release(holds: *mut nvlist) -> i32;
+    pub fn bh_snapshot_holds(name: *const c_char, out: *mut *mut nvlist) -> i32;
     pub fn bh_dataset_rename(from: *const c_char, to: *const c_char) -> i32;
     pub fn bh_snapshot_rename(
         dataset: *const c_char,

@@ -16,6 +16,7 @@ pub mod documents;
 pub mod events;
 mod failures;
 mod filesystem;
+mod holds;
 pub mod in_use;
 pub mod key;
 pub mod key_source;

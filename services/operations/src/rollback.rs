@@ -13,7 +13,7 @@ use units::{SnapshotName, VolumeName};
 
 use super::documents::no_volume;
 use super::loss::some_of;
-use super::{Context, directory_names, failures, filesystem, replicate, transfer, volume};
+use super::{Context, directory_names, failures, filesystem, holds, replicate, transfer, volume};
 use crate::needs;
 
 /// The effects of a swap of the contents of a served volume.
@@ -46,6 +46,7 @@ pub fn perform(
         if !destroy_newer {
             return Err(newer_are_lost(context, &name, &newer));
         }
+        holds::refuse_held(context, &newer.snapshots)?;
     }
     if before.volume.is_none() {
         directory_names::refuse_hidden(context, to)?;

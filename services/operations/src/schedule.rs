@@ -20,7 +20,7 @@ use super::documents::{All, Documents, document_failure};
 use super::events::NewEvent;
 use super::loss::some_of;
 use super::snapshot::replay;
-use super::{Context, failures};
+use super::{Context, failures, holds};
 
 /// Name prefix of scheduled snapshots; timestamp and kind of rule follow.
 const NAME_PREFIX: &str = "auto-";
@@ -536,7 +536,10 @@ fn remove(context: &Context<'_>, names: &[SnapshotName]) -> (usize, Vec<NewEvent
             Err(error) => {
                 let why = match error.kind {
                     DatasetErrorKind::HasClones => "it has clones".to_owned(),
-                    DatasetErrorKind::Busy => "it is held or in use".to_owned(),
+                    DatasetErrorKind::Busy => match holds::tag_of(context, name) {
+                        Some(tag) => format!("it is held by {tag}"),
+                        None => "it is in use".to_owned(),
+                    },
                     _ => error.to_string(),
                 };
                 let message = format!("{name} is kept beyond its schedule: {why}");

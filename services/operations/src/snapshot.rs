@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use control::answer::{Done, SnapshotView};
+use control::answer::{BookmarkView, Done, SnapshotView};
 use control::operations::snapshot::SnapshotRequest;
 use control::operations::snapshot::create::{Create, NewSnapshot};
 use control::operations::snapshot::destroy::Destroy;
+use control::operations::snapshot::destroy_bookmark::DestroyBookmark;
 use control::operations::snapshot::list::List;
 use control::operations::snapshot::rename::Rename;
 use control::request::Properties;
@@ -18,9 +19,9 @@ use super::datasets::{Contents, Dataset};
 use super::documents::new_identity;
 use super::loss::Loss;
 use super::{
-    Context, directory_names, failures, filesystem, rescue_clones, rights, schedule, volume,
+    Context, directory_names, failures, filesystem, holds, rescue_clones, rights, schedule, transfer, volume,
 };
-use crate::replicate;
+use crate::{needs, replicate};
 
 /// Longest name of a snapshot, with that of its volume.
 const NAME_BYTES_MAX: usize = 255;
@@ -42,6 +43,11 @@ pub fn perform(context: &Context<'_>, request: SnapshotRequest) -> Result<Answer
             }
             clone(context, &request.from, &request.to, &request.properties)
         }
+        SnapshotRequest::Hold(request) => holds::hold(context, &request),
+        SnapshotRequest::Release(request) => holds::release(context, &request),
+        SnapshotRequest::Holds(request) => holds::list(context, &request),
+        SnapshotRequest::Bookmarks(request) => bookmarks(context, request.volume.as_ref()),
+        SnapshotRequest::DestroyBookmark(request) => destroy_bookmark(context, &request),
         SnapshotRequest::Schedule(request) => schedule::perform(context, request),
     }
 }
@@ -180,17 +186,19 @@ pub fn replay(context: &Context<'_>, names: &[SnapshotName]) -> Result<(), Failu
 }
 
 fn destroy(context: &Context<'_>, request: &Destroy) -> Result<Answer, Failure> {
-    let names = chosen(context, request)?;
+    let names = selected(context, &request.names, request.recursive, request.older_than_s)?;
     if names.is_empty() {
         return Ok(Done::already("no such snapshots".to_owned()));
     }
     let preview = request.preview;
     let loss = Loss::of_snapshots(&names);
     if preview.is_wanted() {
-        let refusal = refuse_clones(context, &names).err();
+        let refusal = refuse_clones(context, &names).and_then(|()| holds::refuse_held(context, &names));
+        let refusal = refusal.err();
         let shown = loss.preview::<Destroy>(preview, refusal.as_ref())?;
         return Ok(shown.expect("a preview is wanted"));
     }
+    holds::refuse_held(context, &names)?;
     let destroyed = context.pool.destroy_snapshots(&names);
     destroyed.map_err(failures::dataset)?;
     Ok(loss.destroyed(match names.as_slice() {
@@ -199,14 +207,19 @@ fn destroy(context: &Context<'_>, request: &Destroy) -> Result<Answer, Failure> 
     }))
 }
 
-/// Returns the snapshots that a request to destroy some selects, each once.
-fn chosen(context: &Context<'_>, request: &Destroy) -> Result<Vec<SnapshotName>, Failure> {
+/// Returns the snapshots that a request to destroy or hold some selects, each once.
+pub fn selected(
+    context: &Context<'_>,
+    sets: &[SnapshotSet],
+    recursive: bool,
+    older_than_s: Option<u64>,
+) -> Result<Vec<SnapshotName>, Failure> {
     let mut names = Vec::new();
     let mut seen = BTreeSet::new();
-    for set in &request.names {
-        let all = of_dataset(context, set.dataset(), request.recursive)?;
+    for set in sets {
+        let all = of_dataset(context, set.dataset(), recursive)?;
         for info in in_set(set, &all)? {
-            if !is_as_old(info, request.older_than_s) || !seen.insert(info.name.clone()) {
+            if !is_as_old(info, older_than_s) || !seen.insert(info.name.clone()) {
                 continue;
             }
             let name = info.name.parse();
@@ -220,6 +233,52 @@ fn chosen(context: &Context<'_>, request: &Destroy) -> Result<Vec<SnapshotName>,
         }
     }
     Ok(names)
+}
+
+/// The snapshots of a dataset and of all below it.
+pub fn below(context: &Context<'_>, dataset: &str) -> Result<Vec<SnapshotName>, Failure> {
+    let all = of_dataset(context, dataset, true)?.into_iter();
+    Ok(all.filter_map(|info| info.name.parse().ok()).collect())
+}
+
+/// The bookmarks of a dataset and of all below it.
+fn bookmarks(context: &Context<'_>, below: Option<&VolumeName>) -> Result<Answer, Failure> {
+    let of: DatasetRef<'_> = match below {
+        Some(name) => name.into(),
+        None => context.pool.name().into(),
+    };
+    let all = context.pool.datasets(of, Snapshots::Skip);
+    let mut views = Vec::new();
+    for info in all.map_err(failures::dataset)? {
+        // The root dataset has no name of a volume.
+        let Ok(name) = info.name.parse::<VolumeName>() else {
+            continue;
+        };
+        let marks = crate::bookmarks(context.pool, &name)?.into_iter();
+        views.extend(marks.map(|mark| BookmarkView {
+            name: mark.name,
+            guid: mark.guid,
+            created_unix_s: mark.creation_time_s,
+        }));
+    }
+    Ok(Answer::Bookmarks(views))
+}
+
+fn destroy_bookmark(context: &Context<'_>, request: &DestroyBookmark) -> Result<Answer, Failure> {
+    let DestroyBookmark { volume, mark } = request;
+    let all = crate::bookmarks(context.pool, volume)?;
+    let Some(found) = all.into_iter().find(|one| one.tag() == mark) else {
+        return Ok(Done::already(format!("there is no bookmark {volume}#{mark}")));
+    };
+    let loses = replicate::loses(context, volume, std::slice::from_ref(&found.name));
+    if !loses.is_empty() {
+        let message = format!("replication needs {}{loses}", found.name);
+        return Err(Failure::new(FailureKind::Busy, message)
+            .advise("`bulkhead replicate remove` ends the replication, and destroys its bookmarks"));
+    }
+    let destroyed = needs(context.pool.sending())?.destroy_bookmark(&found);
+    destroyed.map_err(transfer::failure)?;
+    Ok(Done::changed(format!("destroyed {}", found.name)))
 }
 
 /// Returns the snapshots of a dataset, by creation; with `recursive` those below it, too, dataset by dataset.

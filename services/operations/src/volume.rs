@@ -26,8 +26,8 @@ use super::documents::{All, Documents, export_document, new_identity, no_volume}
 use super::in_use::Used;
 use super::loss::{self, Loss};
 use super::{
-    Context, directory_names, failures, filesystem, key, properties as refused_properties, rights,
-    rollback,
+    Context, directory_names, failures, filesystem, holds, key, properties as refused_properties,
+    rights, rollback, snapshot,
 };
 use crate::needs;
 
@@ -573,7 +573,11 @@ pub fn destroy<T: Confirmable>(
 fn refuse_destroy(context: &Context<'_>, what: &Destroyed<'_>) -> Result<(), Failure> {
     match what.recursive {
         false => refuse_dependents(context, what.name)?,
-        true => refuse_clones(context, what.name)?,
+        true => {
+            refuse_clones(context, what.name)?;
+            let snapshots = snapshot::below(context, what.name.as_str())?;
+            holds::refuse_held(context, &snapshots)?;
+        }
     }
     if !what.exported {
         filesystem::refuse_shared(context, what.name)?;

@@ -185,6 +185,16 @@ pub trait Snapshotting {
         properties: &[(String, Value)],
     ) -> Result<(), DatasetError>;
 
+    /// Adds a hold named `tag` to snapshots, all or none: a held snapshot cannot be destroyed. A snapshot that has it
+    /// already is an error.
+    fn hold_snapshots(&self, tag: &str, names: &[SnapshotName]) -> Result<(), DatasetError>;
+
+    /// Removes the hold named `tag` from snapshots, all or none. A snapshot without it is an error.
+    fn release_snapshots(&self, tag: &str, names: &[SnapshotName]) -> Result<(), DatasetError>;
+
+    /// The holds of a snapshot, by their names, with their times in seconds since 1970.
+    fn holds(&self, name: &SnapshotName) -> Result<BTreeMap<String, u64>, DatasetError>;
+
     /// Rolls a closed volume or file system back to its newest snapshot; later writes are lost.
     fn rollback(&self, snapshot: &SnapshotName) -> Result<(), DatasetError>;
 }

@@ -118,6 +118,8 @@ pub struct Bookmark {
     pub guid: u64,
     /// The transaction group that snapshot was made in.
     pub creation_txg: u64,
+    /// When that snapshot was made, in seconds since 1970.
+    pub creation_time_s: u64,
 }
 
 impl Bookmark {

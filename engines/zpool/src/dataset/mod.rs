@@ -6,7 +6,7 @@ mod damage;
 mod file_system;
 pub(crate) mod property;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CString, c_char, c_void};
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use zpool_sys as sys;
 
 use crate::error::{SystemError, rollback_error};
 use crate::keys::RawKey;
-use crate::nvlist::{NvList, text};
+use crate::nvlist::{NvList, NvValue, text};
 use crate::pool::{Pool, c_text};
 use crate::volume::Volume;
 
@@ -536,6 +536,59 @@ impl Snapshotting for Pool {
             self.dataset(DatasetRef::from_checked(name))?;
         }
         self.destroy_snapshot_names(names.first().copied().unwrap_or_default(), &names)
+    }
+
+    fn hold_snapshots(&self, tag: &str, names: &[SnapshotName]) -> Result<(), DatasetError> {
+        const DOING: &str = "hold";
+        let Some(first) = names.first() else {
+            return Ok(());
+        };
+        let mut list = NvList::new();
+        for name in names {
+            self.own(DOING, name.into())?;
+            // The library skips a missing snapshot.
+            self.dataset(name.into())?;
+            list.set_text(name.as_str(), tag);
+        }
+        // SAFETY: the pool is open; the list is valid for the call.
+        SystemError::check(unsafe { sys::bh_snapshots_hold(list.as_raw()) })
+            .map_err(|cause| DatasetError::common(DOING, first.as_str(), cause))
+    }
+
+    fn release_snapshots(&self, tag: &str, names: &[SnapshotName]) -> Result<(), DatasetError> {
+        const DOING: &str = "release";
+        let Some(first) = names.first() else {
+            return Ok(());
+        };
+        let tags = name_set([tag]);
+        let mut list = NvList::new();
+        for name in names {
+            self.own(DOING, name.into())?;
+            self.dataset(name.into())?;
+            list.set_list(name.as_str(), tags.view());
+        }
+        // SAFETY: the pool is open; the list is valid for the call.
+        SystemError::check(unsafe { sys::bh_snapshots_release(list.as_raw()) })
+            .map_err(|cause| DatasetError::common(DOING, first.as_str(), cause))
+    }
+
+    fn holds(&self, name: &SnapshotName) -> Result<BTreeMap<String, u64>, DatasetError> {
+        const DOING: &str = "read the holds of";
+        self.own(DOING, name.into())?;
+        let c_name = c_text(name.as_str());
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: the pool is open; the name is copied; `raw` is valid for the result.
+        let code = unsafe { sys::bh_snapshot_holds(c_name.as_ptr(), &mut raw) };
+        SystemError::check(code)
+            .map_err(|cause| DatasetError::common(DOING, name.as_str(), cause))?;
+        // SAFETY: the shim hands over a list that is ours to free.
+        let list = unsafe { NvList::from_raw(raw) }.expect("set when the call succeeds");
+        let entries = list.view().entries().into_iter();
+        let holds = entries.filter_map(|(tag, since)| match since {
+            NvValue::Unsigned(since) => Some((tag, since)),
+            _ => None,
+        });
+        Ok(holds.collect())
     }
 
     fn snapshot(&self, names: &[SnapshotName]) -> Result<(), DatasetError> {

@@ -58,22 +58,27 @@ unsafe extern "C" fn take(arg: *mut c_void, data: *const c_void, length: u64) ->
     }
 }
 
+/// A bookmark: name, GUID, transaction group and time of its snapshot.
+type Found = (String, u64, u64, u64);
+
 /// # Safety
-/// `arg` is a `&mut Vec<(String, u64, u64)>` and `name` is NUL-terminated.
+/// `arg` is a `&mut Vec<Found>` and `name` is NUL-terminated.
 unsafe extern "C" fn collect_bookmark(
     arg: *mut c_void,
     name: *const std::ffi::c_char,
     guid: u64,
     creation_txg: u64,
+    creation_time_s: u64,
 ) {
     // SAFETY: promised by the caller.
     let (found, name) = unsafe {
         (
-            &mut *arg.cast::<Vec<(String, u64, u64)>>(),
+            &mut *arg.cast::<Vec<Found>>(),
             std::ffi::CStr::from_ptr(name),
         )
     };
-    found.push((name.to_string_lossy().into_owned(), guid, creation_txg));
+    let name = name.to_string_lossy().into_owned();
+    found.push((name, guid, creation_txg, creation_time_s));
 }
 
 impl Sending for Pool {
@@ -174,7 +179,7 @@ impl Sending for Pool {
     fn bookmarks(&self, volume: &VolumeName) -> Result<Vec<Bookmark>, TransferError> {
         self.check_own("list", volume.into())?;
         let name = c_text(volume.as_str());
-        let mut found: Vec<(String, u64, u64)> = Vec::new();
+        let mut found: Vec<Found> = Vec::new();
         // SAFETY: the pool is open; `found` outlives the call, which is when the visitor runs.
         let code =
             unsafe { sys::bh_bookmarks(name.as_ptr(), collect_bookmark, (&raw mut found).cast()) };
@@ -182,10 +187,11 @@ impl Sending for Pool {
         found.sort();
         let named = found
             .into_iter()
-            .map(|(mark, guid, creation_txg)| Bookmark {
+            .map(|(mark, guid, creation_txg, creation_time_s)| Bookmark {
                 name: format!("{volume}#{mark}"),
                 guid,
                 creation_txg,
+                creation_time_s,
             });
         Ok(named.collect())
     }

@@ -263,6 +263,10 @@ pub fn destroy(context: &Context<'_>, name: &str) {
         return;
     };
     let _alone = context.hooks.alone();
+    if let Some(tag) = crate::holds::tag_of(context, &name) {
+        tracing::debug!(%name, tag, "an old snapshot of replication stays: it is held");
+        return;
+    }
     if let Err(error) = context.pool.destroy_snapshots(&[name]) {
         tracing::warn!(%error, "an old snapshot of replication stays");
     }

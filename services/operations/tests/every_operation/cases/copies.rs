@@ -90,6 +90,77 @@ pub const SNAPSHOTS: &[Case] = &[
     ),
     ("snapshot.destroy", r#"{"names":["tank/a@one"]}"#, "Busy"),
     (
+        "snapshot.hold",
+        r#"{"tag":"backup","names":["tank/a@all","tank/b@*"]}"#,
+        "changed",
+    ),
+    (
+        "snapshot.hold",
+        r#"{"tag":"backup","names":["tank/a@all"]}"#,
+        "already",
+    ),
+    (
+        "snapshot.hold",
+        r#"{"tag":"a b","names":["tank/a@all"]}"#,
+        "Usage",
+    ),
+    (
+        "snapshot.hold",
+        r#"{"tag":"backup","names":["tank/a@none"]}"#,
+        "NotFound",
+    ),
+    ("snapshot.holds", "{}", "told"),
+    ("snapshot.holds", r#"{"volume":"tank/none"}"#, "NotFound"),
+    ("snapshot.holds", r#"{"only":"tank/b@*"}"#, "told"),
+    ("snapshot.destroy", r#"{"names":["tank/a@all"]}"#, "Busy"),
+    (
+        "snapshot.destroy",
+        r#"{"names":["tank/a@all"],"ask":true}"#,
+        "NeedsConfirmation",
+    ),
+    (
+        "volume.destroy",
+        r#"{"name":"tank/b","recursive":true,"exported":false}"#,
+        "Busy",
+    ),
+    (
+        "snapshot.release",
+        r#"{"tag":"other","names":["tank/a@all"]}"#,
+        "already",
+    ),
+    (
+        "snapshot.release",
+        r#"{"tag":"backup","names":["tank/none@*"]}"#,
+        "NotFound",
+    ),
+    (
+        "snapshot.release",
+        r#"{"tag":"backup","names":["tank/a@*","tank/b@*"]}"#,
+        "changed",
+    ),
+    (
+        "transfer.bookmark",
+        r#"{"snapshot":"tank/a@one","mark":"sent"}"#,
+        "changed",
+    ),
+    ("snapshot.bookmarks", "{}", "told"),
+    ("snapshot.bookmarks", r#"{"volume":"tank/none"}"#, "NotFound"),
+    (
+        "snapshot.destroy_bookmark",
+        r#"{"volume":"tank/a","mark":"sent"}"#,
+        "changed",
+    ),
+    (
+        "snapshot.destroy_bookmark",
+        r#"{"volume":"tank/a","mark":"sent"}"#,
+        "already",
+    ),
+    (
+        "snapshot.destroy_bookmark",
+        r#"{"volume":"tank/none","mark":"sent"}"#,
+        "NotFound",
+    ),
+    (
         "snapshot.destroy",
         r#"{"names":["tank/a@all","tank/b@none"]}"#,
         "NotFound",
