@@ -134,6 +134,12 @@ int bh_snapshots_hold(struct nvlist *holds);
 int bh_snapshots_release(struct nvlist *holds);
 /* The holds of a snapshot: {tag: seconds since 1970}. The caller frees the list. */
 int bh_snapshot_holds(const char *name, struct nvlist **out);
+/* Called for a range of a volume that was written, or freed, in ascending order. */
+typedef void bh_change_visitor_t(void *arg, uint64_t offset, uint64_t length,
+    int32_t freed);
+/* The changes of a volume from one of its snapshots to a later one; EXDEV if they are not in that order. */
+int bh_snapshot_changes(const char *from, const char *to,
+    bh_change_visitor_t *visit, void *arg);
 int bh_dataset_rename(const char *from, const char *to);
 int bh_snapshot_rename(const char *dataset, const char *from, const char *to);
 /* `properties` and `bad` are those of bh_volume_create(). */

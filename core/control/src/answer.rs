@@ -74,6 +74,8 @@ pub enum Answer {
     Keys(Vec<KeyView>),
     /// Snapshots.
     Snapshots(Vec<SnapshotView>),
+    /// The changes of a volume between two snapshots.
+    Changes(Box<ChangesView>),
     /// Holds of snapshots.
     Holds(Vec<HoldView>),
     /// Bookmarks of volumes and file systems.
@@ -604,6 +606,36 @@ pub struct SnapshotView {
     /// Seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_unix_s: Option<u64>,
+}
+
+/// The changes of a volume from one snapshot to a later one, in whole blocks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ChangesView {
+    /// The older snapshot.
+    pub from: SnapshotName,
+    /// The newer snapshot; none means the contents at the time of the request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<SnapshotName>,
+    /// Bytes that were written.
+    pub written: u64,
+    /// Bytes that were freed, and read as zeroes.
+    pub freed: u64,
+    /// Number of extents.
+    pub extent_count: u64,
+    /// The first 100,000 extents, in ascending order.
+    pub extents: Vec<ChangedExtent>,
+}
+
+/// A changed range of a volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ChangedExtent {
+    /// First byte.
+    pub offset: u64,
+    /// Number of bytes.
+    pub length: u64,
+    /// It was freed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub freed: bool,
 }
 
 /// A hold of a snapshot.

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use control::answer::{
-    BookmarkView, ChapView, DeviceView, DiscoveryView, Done, Event, FilesystemView, FrozenView, HoldView, PoolLoad,
-    PoolStatus, PoolSummary, Property, ProtocolView, RecoveryView, RolledBack, ServerStatus,
-    Status, TargetView, VolumeView,
+    BookmarkView, ChangesView, ChapView, DeviceView, DiscoveryView, Done, Event, FilesystemView,
+    FrozenView, HoldView, PoolLoad, PoolStatus, PoolSummary, Property, ProtocolView, RecoveryView,
+    RolledBack, ServerStatus, Status, TargetView, VolumeView,
 };
 use control::calendar::utc;
 use control::operations::TableOptions;
@@ -50,6 +50,7 @@ fn text(answer: &Answer, table: &TableOptions) -> String {
         Answer::Rescues(views) => rescue_list(views),
         Answer::Keys(list) => keys::list(list),
         Answer::Snapshots(snapshots) => lists::snapshots(snapshots, table),
+        Answer::Changes(view) => changes(view),
         Answer::Holds(holds) => hold_list(holds),
         Answer::Bookmarks(marks) => bookmark_list(marks),
         Answer::Schedules(schedules) => daily::schedule_list(schedules),
@@ -661,6 +662,41 @@ fn recovering(recovery: &RecoveryView) -> String {
         "clients reclaim their opens and locks from the previous server, for {} s more; {awaited}",
         recovery.remaining_ms.div_ceil(1000)
     )
+}
+
+/// Number of extents that are shown; more of them would hide the sums.
+const EXTENTS_SHOWN_MAX: usize = 20;
+
+fn changes(view: &ChangesView) -> String {
+    let to = match &view.to {
+        Some(to) => to.to_string(),
+        None => "now".to_owned(),
+    };
+    let mut text = format!(
+        "from {} to {to}: {} written and {} freed, in {} extent(s)\n",
+        view.from,
+        bytes(view.written),
+        bytes(view.freed),
+        view.extent_count
+    );
+    if view.extents.is_empty() {
+        return text;
+    }
+    let mut table = Table::new(&[">OFFSET", ">LENGTH", "CHANGE"]);
+    for one in view.extents.iter().take(EXTENTS_SHOWN_MAX) {
+        let change = if one.freed { "freed" } else { "written" };
+        table.row([
+            one.offset.to_string(),
+            one.length.to_string(),
+            change.to_owned(),
+        ]);
+    }
+    let _ = write!(text, "\n{}", table.render());
+    let more = view.extent_count.saturating_sub(EXTENTS_SHOWN_MAX as u64);
+    if more > 0 {
+        let _ = writeln!(text, "{more} more extent(s): --json lists them");
+    }
+    text
 }
 
 fn hold_list(holds: &[HoldView]) -> String {

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use engine::capabilities::Snapshotting;
-use engine::dataset::{DatasetError, DatasetErrorKind, DatasetRef, Value};
+use engine::dataset::{Change, DatasetError, DatasetErrorKind, DatasetRef, Value};
 use file_system::memory::MemoryFileSystem;
-use units::{SnapshotName, VolumeName};
+use units::{Extent, SnapshotName, VolumeName};
 
 use crate::encryption::Encryption;
 use crate::image::Image;
@@ -239,6 +239,34 @@ impl Snapshotting for MemoryPool {
         let found = dataset.snapshot(name.tag());
         let found = found.ok_or_else(|| fail(DatasetErrorKind::NotFound))?;
         Ok(found.holds.clone())
+    }
+
+    fn changes(
+        &self,
+        from: &SnapshotName,
+        to: &SnapshotName,
+        visit: &mut dyn FnMut(Change),
+    ) -> Result<(), DatasetError> {
+        const DOING: &str = "compare";
+        let state = self.begin("changes", DOING, to.into())?;
+        let image = |name: &SnapshotName| {
+            let fail = |kind| DatasetError::new(DOING, name.as_str(), kind);
+            let dataset = state.tree.get(name.volume().as_str()).map_err(fail)?;
+            let found = dataset.snapshot(name.tag());
+            let found = found.ok_or_else(|| fail(DatasetErrorKind::NotFound))?;
+            Ok::<_, DatasetError>(Arc::clone(&found.image))
+        };
+        let (before, after) = (image(from)?, image(to)?);
+        let numbers: BTreeSet<&u64> = before.blocks.keys().chain(after.blocks.keys()).collect();
+        for number in numbers {
+            let freed = match after.blocks.get(number) {
+                Some(block) if before.has(*number, block) => continue,
+                found => found.is_none(),
+            };
+            let extent = Extent::new(number * after.block_size, after.block_size);
+            visit(Change { extent, freed });
+        }
+        Ok(())
     }
 
     fn snapshot(&self, names: &[SnapshotName]) -> Result<(), DatasetError> {

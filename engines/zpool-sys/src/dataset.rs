@@ -72,6 +72,9 @@ pub struct bh_damage {
 pub type bh_damage_visitor_t = unsafe extern "C" fn(arg: *mut c_void, damage: *const bh_damage);
 /// Called for each dataset of a walk.
 pub type bh_dataset_visitor_t = unsafe extern "C" fn(arg: *mut c_void, dataset: *const bh_dataset);
+/// Called for each changed range of a volume.
+pub type bh_change_visitor_t =
+    unsafe extern "C" fn(arg: *mut c_void, offset: u64, length: u64, freed: i32);
 /// Called for each property of a walk.
 pub type bh_property_visitor_t = unsafe extern "C" fn(
     arg: *mut c_void,
@@ -153,6 +156,12 @@ unsafe extern "C" {
     pub fn bh_snapshots_hold(holds: *mut nvlist) -> i32;
     pub fn bh_snapshots_release(holds: *mut nvlist) -> i32;
     pub fn bh_snapshot_holds(name: *const c_char, out: *mut *mut nvlist) -> i32;
+    pub fn bh_snapshot_changes(
+        from: *const c_char,
+        to: *const c_char,
+        visit: bh_change_visitor_t,
+        arg: *mut c_void,
+    ) -> i32;
     pub fn bh_dataset_rename(from: *const c_char, to: *const c_char) -> i32;
     pub fn bh_snapshot_rename(
         dataset: *const c_char,

@@ -25,14 +25,13 @@ pub const BH_RECEIVE_RESUMABLE: u32 = 1 << 1;
 pub type bh_send_sink_t =
     unsafe extern "C" fn(arg: *mut c_void, data: *const c_void, length: u64) -> c_int;
 /// Called for each bookmark.
-pub type bh_bookmark_visitor_t =
-    unsafe extern "C" fn(
-        arg: *mut c_void,
-        name: *const c_char,
-        guid: u64,
-        creation_txg: u64,
-        creation_time_s: u64,
-    );
+pub type bh_bookmark_visitor_t = unsafe extern "C" fn(
+    arg: *mut c_void,
+    name: *const c_char,
+    guid: u64,
+    creation_txg: u64,
+    creation_time_s: u64,
+);
 
 #[allow(missing_docs)]
 unsafe extern "C" {

@@ -94,6 +94,7 @@ pub fn demanded(request: &Request) -> Option<Capability> {
             Snapshot::Create(_) | Snapshot::List(_) | Snapshot::Rename(_) => None,
             Snapshot::Destroy(_) | Snapshot::Clone(_) | Snapshot::Schedule(_) => None,
             Snapshot::Hold(_) | Snapshot::Release(_) | Snapshot::Holds(_) => None,
+            Snapshot::Diff(_) => None,
             Snapshot::Bookmarks(_) | Snapshot::DestroyBookmark(_) => Some(Capability::Sending),
         },
         Request::Transfer(request) => match request {

@@ -131,7 +131,9 @@ fn refuse_tag(tag: &str) -> Result<(), Failure> {
     let is_plain = |c: char| !c.is_control() && !c.is_whitespace();
     match !tag.is_empty() && tag.len() <= TAG_BYTES_MAX && tag.chars().all(is_plain) {
         true => Ok(()),
-        false => Err(Failure::usage(format!("{tag:?} cannot be the name of a hold"))
-            .advise("use a name without blanks, such as backup")),
+        false => Err(
+            Failure::usage(format!("{tag:?} cannot be the name of a hold"))
+                .advise("use a name without blanks, such as backup"),
+        ),
     }
 }

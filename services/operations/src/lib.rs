@@ -5,6 +5,7 @@
 
 pub mod block_class;
 mod capabilities;
+mod changes;
 mod chap;
 pub mod copies;
 pub mod copy_rate;

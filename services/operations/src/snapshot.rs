@@ -19,7 +19,8 @@ use super::datasets::{Contents, Dataset};
 use super::documents::new_identity;
 use super::loss::Loss;
 use super::{
-    Context, directory_names, failures, filesystem, holds, rescue_clones, rights, schedule, transfer, volume,
+    Context, changes, directory_names, failures, filesystem, holds, rescue_clones, rights,
+    schedule, transfer, volume,
 };
 use crate::{needs, replicate};
 
@@ -43,6 +44,7 @@ pub fn perform(context: &Context<'_>, request: SnapshotRequest) -> Result<Answer
             }
             clone(context, &request.from, &request.to, &request.properties)
         }
+        SnapshotRequest::Diff(request) => changes::perform(context, &request),
         SnapshotRequest::Hold(request) => holds::hold(context, &request),
         SnapshotRequest::Release(request) => holds::release(context, &request),
         SnapshotRequest::Holds(request) => holds::list(context, &request),
@@ -186,14 +188,20 @@ pub fn replay(context: &Context<'_>, names: &[SnapshotName]) -> Result<(), Failu
 }
 
 fn destroy(context: &Context<'_>, request: &Destroy) -> Result<Answer, Failure> {
-    let names = selected(context, &request.names, request.recursive, request.older_than_s)?;
+    let names = selected(
+        context,
+        &request.names,
+        request.recursive,
+        request.older_than_s,
+    )?;
     if names.is_empty() {
         return Ok(Done::already("no such snapshots".to_owned()));
     }
     let preview = request.preview;
     let loss = Loss::of_snapshots(&names);
     if preview.is_wanted() {
-        let refusal = refuse_clones(context, &names).and_then(|()| holds::refuse_held(context, &names));
+        let refusal =
+            refuse_clones(context, &names).and_then(|()| holds::refuse_held(context, &names));
         let refusal = refusal.err();
         let shown = loss.preview::<Destroy>(preview, refusal.as_ref())?;
         return Ok(shown.expect("a preview is wanted"));
@@ -268,13 +276,16 @@ fn destroy_bookmark(context: &Context<'_>, request: &DestroyBookmark) -> Result<
     let DestroyBookmark { volume, mark } = request;
     let all = crate::bookmarks(context.pool, volume)?;
     let Some(found) = all.into_iter().find(|one| one.tag() == mark) else {
-        return Ok(Done::already(format!("there is no bookmark {volume}#{mark}")));
+        return Ok(Done::already(format!(
+            "there is no bookmark {volume}#{mark}"
+        )));
     };
     let loses = replicate::loses(context, volume, std::slice::from_ref(&found.name));
     if !loses.is_empty() {
         let message = format!("replication needs {}{loses}", found.name);
-        return Err(Failure::new(FailureKind::Busy, message)
-            .advise("`bulkhead replicate remove` ends the replication, and destroys its bookmarks"));
+        return Err(Failure::new(FailureKind::Busy, message).advise(
+            "`bulkhead replicate remove` ends the replication, and destroys its bookmarks",
+        ));
     }
     let destroyed = needs(context.pool.sending())?.destroy_bookmark(&found);
     destroyed.map_err(transfer::failure)?;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use units::{ByteCount, HostId, PoolName, SnapshotName, VolumeName};
 
 use crate::dataset::{
-    DatasetError, DatasetInfo, DatasetRef, Depth, Property, PropertyEdits, Snapshots,
+    Change, DatasetError, DatasetInfo, DatasetRef, Depth, Property, PropertyEdits, Snapshots,
     UserProperties, Value, VolumeSpec,
 };
 use crate::pool::{
@@ -194,6 +194,15 @@ pub trait Snapshotting {
 
     /// The holds of a snapshot, by their names, with their times in seconds since 1970.
     fn holds(&self, name: &SnapshotName) -> Result<BTreeMap<String, u64>, DatasetError>;
+
+    /// Visits the ranges of a volume that were written or freed from one of its snapshots to a later one, in ascending
+    /// order and in whole blocks. Reads no data.
+    fn changes(
+        &self,
+        from: &SnapshotName,
+        to: &SnapshotName,
+        visit: &mut dyn FnMut(Change),
+    ) -> Result<(), DatasetError>;
 
     /// Rolls a closed volume or file system back to its newest snapshot; later writes are lost.
     fn rollback(&self, snapshot: &SnapshotName) -> Result<(), DatasetError>;

@@ -5,7 +5,7 @@ mod property;
 mod reference;
 
 use serde::Serialize;
-use units::{ByteCount, VolumeName};
+use units::{ByteCount, Extent, VolumeName};
 
 pub use error::{DatasetError, DatasetErrorKind};
 pub use property::{
@@ -14,6 +14,15 @@ pub use property::{
 pub use reference::DatasetRef;
 
 use crate::keys::NewKey;
+
+/// A range of a volume that was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Where.
+    pub extent: Extent,
+    /// It was freed, and reads as zeroes.
+    pub freed: bool,
+}
 
 /// The kind of a dataset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -13,11 +13,11 @@ use std::sync::Arc;
 use engine::Volume as _;
 use engine::capabilities::{Datasets, Keys, Promotion, Properties, Sending, Snapshotting, Volumes};
 use engine::dataset::{
-    DatasetError, DatasetErrorKind, DatasetInfo, DatasetKind, DatasetRef, Depth, Snapshots,
+    Change, DatasetError, DatasetErrorKind, DatasetInfo, DatasetKind, DatasetRef, Depth, Snapshots,
     SpaceUse, Value, VolumeShape, VolumeSpec, adjusted,
 };
 use engine::volume::OpenOptions;
-use units::{ByteCount, SnapshotName, VolumeName};
+use units::{ByteCount, Extent, SnapshotName, VolumeName};
 use zpool_sys as sys;
 
 use crate::error::{SystemError, rollback_error};
@@ -527,6 +527,20 @@ impl Volumes for Pool {
     }
 }
 
+/// A visitor of changes.
+type Visit<'v> = &'v mut dyn FnMut(Change);
+
+/// # Safety
+/// `arg` is a `&mut Visit`.
+unsafe extern "C" fn visit_change(arg: *mut c_void, offset: u64, length: u64, freed: i32) {
+    // SAFETY: promised by the caller.
+    let visit = unsafe { &mut *arg.cast::<Visit<'_>>() };
+    visit(Change {
+        extent: Extent::new(offset, length),
+        freed: freed != 0,
+    });
+}
+
 impl Snapshotting for Pool {
     fn destroy_snapshots(&self, names: &[SnapshotName]) -> Result<(), DatasetError> {
         let names: Vec<&str> = names.iter().map(SnapshotName::as_str).collect();
@@ -589,6 +603,29 @@ impl Snapshotting for Pool {
             _ => None,
         });
         Ok(holds.collect())
+    }
+
+    fn changes(
+        &self,
+        from: &SnapshotName,
+        to: &SnapshotName,
+        visit: &mut dyn FnMut(Change),
+    ) -> Result<(), DatasetError> {
+        const DOING: &str = "compare";
+        self.own(DOING, from.into())?;
+        self.own(DOING, to.into())?;
+        let (c_from, c_to) = (c_text(from.as_str()), c_text(to.as_str()));
+        let mut visit: Visit<'_> = visit;
+        // SAFETY: the pool is open; the names are copied; `visit` outlives the call, which is when the visitor runs.
+        let code = unsafe {
+            sys::bh_snapshot_changes(
+                c_from.as_ptr(),
+                c_to.as_ptr(),
+                visit_change,
+                (&raw mut visit).cast(),
+            )
+        };
+        SystemError::check(code).map_err(|cause| DatasetError::common(DOING, to.as_str(), cause))
     }
 
     fn snapshot(&self, names: &[SnapshotName]) -> Result<(), DatasetError> {

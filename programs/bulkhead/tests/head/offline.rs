@@ -110,25 +110,41 @@ fn held_snapshot_is_not_destroyed_until_it_is_released() {
     assert_eq!(again["changed"], false);
     let holds = machine.ok("snapshot holds tank/v --json").json();
     assert_eq!(holds.as_array().map(Vec::len), Some(1), "{holds}");
-    assert_eq!((&holds[0]["snapshot"], &holds[0]["tag"]), (&"tank/v@2".into(), &"backup".into()));
+    assert_eq!(
+        (&holds[0]["snapshot"], &holds[0]["tag"]),
+        (&"tank/v@2".into(), &"backup".into())
+    );
     assert!(machine.ok("snapshot holds").out.contains("tank/home@1"));
 
     for (words, held) in [
         ("snapshot destroy tank/v@2 --yes-destroy-data", "tank/v@2"),
         ("snapshot destroy tank/v@* --yes-destroy-data", "tank/v@2"),
         ("snapshot rollback tank/v@1 --destroy-newer", "tank/v@2"),
-        ("volume destroy tank/v --recursive --yes-destroy-data", "tank/v@2"),
-        ("filesystem destroy tank/home --recursive --yes-destroy-data", "tank/home@1"),
+        (
+            "volume destroy tank/v --recursive --yes-destroy-data",
+            "tank/v@2",
+        ),
+        (
+            "filesystem destroy tank/home --recursive --yes-destroy-data",
+            "tank/home@1",
+        ),
     ] {
         machine.refused(words, 5, &format!("{held} is held by backup"));
-        machine.refused(words, 5, &format!("bulkhead snapshot release backup {held}"));
+        machine.refused(
+            words,
+            5,
+            &format!("bulkhead snapshot release backup {held}"),
+        );
     }
     // All were refused before any change.
     let left = machine.ok("snapshot list tank --json").json();
     assert_eq!(left.as_array().map(Vec::len), Some(3), "{left}");
 
     machine.ok("snapshot release backup tank/v@2 tank/home@1");
-    assert_eq!(machine.ok("snapshot holds tank").out, "no snapshot is held\n");
+    assert_eq!(
+        machine.ok("snapshot holds tank").out,
+        "no snapshot is held\n"
+    );
     machine.ok("snapshot rollback tank/v@1 --destroy-newer");
     machine.ok("filesystem destroy tank/home --recursive --yes-destroy-data");
 }
@@ -144,10 +160,18 @@ fn bookmarks_are_listed_and_destroyed() {
     assert_eq!(marks[0]["name"], "tank/v#sent");
     let snapshots = machine.ok("snapshot list tank/v --json").json();
     assert_eq!(marks[0]["created_unix_s"], snapshots[0]["created_unix_s"]);
-    assert!(machine.ok("snapshot bookmarks tank/v").out.contains("tank/v#sent"));
+    assert!(
+        machine
+            .ok("snapshot bookmarks tank/v")
+            .out
+            .contains("tank/v#sent")
+    );
     machine.refused("snapshot destroy-bookmark tank/v", 2, "POOL/NAME#MARK");
     machine.ok("snapshot destroy-bookmark tank/v#sent");
-    assert_eq!(machine.ok("snapshot bookmarks tank --json").json(), serde_json::json!([]));
+    assert_eq!(
+        machine.ok("snapshot bookmarks tank --json").json(),
+        serde_json::json!([])
+    );
 }
 
 #[test]

@@ -160,3 +160,43 @@ fn clones_are_promoted_and_origins_destroyed_under_clients() {
     assert_eq!(identity("tank/copy"), of_clone);
     assert_eq!(other.read(0, 4096).expect("read"), [8; 4096]);
 }
+
+/// Whole blocks are compared: one of zeroes is freed.
+#[test]
+fn diff_shows_written_and_freed_blocks() {
+    let machine = TestHost::with_exported_volume();
+    let _server = machine.serve("");
+    let mut client = connect(&machine);
+    client.write(0, &[1; 65_536]).expect("written");
+    machine.ok("snapshot create tank/v@one");
+    client.write(0, &[0; 16_384]).expect("written");
+    client.write(32_768, &[2; 512]).expect("written");
+    client.write(1 << 20, &[3; 32_768]).expect("written");
+    let expected = serde_json::json!([
+        {"offset": 0, "length": 16_384, "freed": true},
+        {"offset": 32_768, "length": 16_384},
+        {"offset": 1 << 20, "length": 32_768},
+    ]);
+    let check = |words: &str| {
+        let view = machine.ok(&format!("snapshot diff {words} --json")).json();
+        assert_eq!(view["extents"], expected, "{words}");
+        assert_eq!((&view["written"], &view["freed"]), (&49_152.into(), &16_384.into()));
+    };
+    // Unflushed writes of a client are included.
+    check("tank/v@one");
+    machine.ok("snapshot create tank/v@two");
+    check("tank/v@one two");
+    check("tank/v@one tank/v@two");
+    let nothing = machine.ok("snapshot diff tank/v@two").out;
+    assert!(nothing.contains("in 0 extent(s)"), "{nothing}");
+    let text = machine.ok("snapshot diff tank/v@one two").out;
+    assert!(text.contains("48K written and 16K freed, in 3 extent(s)"), "{text}");
+
+    machine.refused("snapshot diff tank/v@two one", 2, "older than");
+    machine.refused("snapshot diff tank/v@none", 3, "no snapshot");
+    machine.ok("filesystem create tank/home");
+    machine.ok("snapshot create tank/home@one");
+    machine.refused("snapshot diff tank/home@one", 2, "is a file system");
+    let left = machine.ok("snapshot list tank/v --json").json();
+    assert_eq!(left.as_array().map(Vec::len), Some(2), "{left}");
+}

@@ -8,11 +8,12 @@ use units::{PoolName, VolumeName};
 use crate::operations::{Example, Examples, Operation, PoolSelector, Verb};
 use crate::{Effect, Failure};
 
-const EXAMPLES: Examples = Examples::of(&[Example::of(
-    "bulkhead snapshot destroy-bookmark tank/vm0#sent",
-)
-.prepared_by(&["bulkhead snapshot bookmark tank/vm0@monday sent"])
-.undone_by(&[])]);
+const EXAMPLES: Examples =
+    Examples::of(&[
+        Example::of("bulkhead snapshot destroy-bookmark tank/vm0#sent")
+            .prepared_by(&["bulkhead snapshot bookmark tank/vm0@monday sent"])
+            .undone_by(&[]),
+    ]);
 
 /// Destroy a bookmark
 ///
@@ -53,7 +54,9 @@ impl Verb for DestroyBookmark {
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         let Arguments { bookmark } = arguments;
-        let Some((volume, mark)) = bookmark.split_once('#').filter(|(_, mark)| !mark.is_empty())
+        let Some((volume, mark)) = bookmark
+            .split_once('#')
+            .filter(|(_, mark)| !mark.is_empty())
         else {
             let message = format!("`{bookmark}` is no bookmark: write POOL/NAME#MARK");
             return Err(Failure::usage(message));

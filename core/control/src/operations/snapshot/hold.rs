@@ -12,10 +12,10 @@ use crate::operations::{
 use crate::snapshot_set::SnapshotSet;
 use crate::{Effect, Failure};
 
-const EXAMPLES: Examples = Examples::of(&[
-    Example::of("bulkhead snapshot hold backup tank/vm0@monday")
-        .undone_by(&["bulkhead snapshot release backup tank/vm0@monday"]),
-])
+const EXAMPLES: Examples = Examples::of(&[Example::of(
+    "bulkhead snapshot hold backup tank/vm0@monday",
+)
+.undone_by(&["bulkhead snapshot release backup tank/vm0@monday"])])
 .with_note(
     "A snapshot can have several holds of different names. Each hold is released by its name.",
 );

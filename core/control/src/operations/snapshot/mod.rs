@@ -8,6 +8,7 @@ noun! {
     verbs {
         create::Create, list::List, rename::Rename, destroy::Destroy, clone::Clone, hold::Hold, release::Release,
         holds::Holds, bookmarks::Bookmarks, destroy_bookmark::DestroyBookmark,
+        diff::Diff,
     }
     bare {}
     nouns {

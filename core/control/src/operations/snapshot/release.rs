@@ -12,11 +12,12 @@ use crate::operations::{
 use crate::snapshot_set::SnapshotSet;
 use crate::{Effect, Failure};
 
-const EXAMPLES: Examples = Examples::of(&[
-    Example::of("bulkhead snapshot release backup tank/vm0@monday")
-        .prepared_by(&["bulkhead snapshot hold backup tank/vm0@monday"])
-        .undone_by(&[]),
-]);
+const EXAMPLES: Examples =
+    Examples::of(&[
+        Example::of("bulkhead snapshot release backup tank/vm0@monday")
+            .prepared_by(&["bulkhead snapshot hold backup tank/vm0@monday"])
+            .undone_by(&[]),
+    ]);
 
 /// Release holds of snapshots
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]

@@ -89,6 +89,23 @@ pub const SNAPSHOTS: &[Case] = &[
         "Usage",
     ),
     ("snapshot.destroy", r#"{"names":["tank/a@one"]}"#, "Busy"),
+    ("snapshot.diff", r#"{"from":"tank/a@one"}"#, "told"),
+    (
+        "snapshot.diff",
+        r#"{"from":"tank/a@one","to":"tank/a@all"}"#,
+        "told",
+    ),
+    (
+        "snapshot.diff",
+        r#"{"from":"tank/a@all","to":"tank/a@one"}"#,
+        "Usage",
+    ),
+    (
+        "snapshot.diff",
+        r#"{"from":"tank/a@one","to":"tank/b@all"}"#,
+        "Usage",
+    ),
+    ("snapshot.diff", r#"{"from":"tank/a@none"}"#, "NotFound"),
     (
         "snapshot.hold",
         r#"{"tag":"backup","names":["tank/a@all","tank/b@*"]}"#,
@@ -144,7 +161,11 @@ pub const SNAPSHOTS: &[Case] = &[
         "changed",
     ),
     ("snapshot.bookmarks", "{}", "told"),
-    ("snapshot.bookmarks", r#"{"volume":"tank/none"}"#, "NotFound"),
+    (
+        "snapshot.bookmarks",
+        r#"{"volume":"tank/none"}"#,
+        "NotFound",
+    ),
     (
         "snapshot.destroy_bookmark",
         r#"{"volume":"tank/a","mark":"sent"}"#,
