@@ -20,6 +20,7 @@ import { PoolPage } from "./pages/pool";
 import { PoolsPage } from "./pages/pools";
 import { ReplicationPage } from "./pages/replication";
 import { SetupPage } from "./pages/setup";
+import { SnapshotsPage } from "./pages/snapshots";
 import { TargetPage } from "./pages/target";
 import { TargetsPage } from "./pages/targets";
 import { UsersPage } from "./pages/users";
@@ -39,6 +40,7 @@ const PLACES: Place[] = [
   { name: "pools", text: "Pools", icon: "pool" },
   { name: "volumes", text: "Volumes", icon: "volume" },
   { name: "filesystems", text: "File systems", icon: "files" },
+  { name: "snapshots", text: "Snapshots", icon: "snapshot" },
   { name: "targets", text: "Targets", icon: "target" },
   { name: "replication", text: "Replication", icon: "replication" },
   { name: "events", text: "Events", icon: "events" },
@@ -58,6 +60,8 @@ function CurrentPage() {
       return first ? <VolumePage key={first} name={first} /> : <VolumesPage />;
     case "filesystems":
       return first ? <FilesystemPage key={first} name={first} /> : <FilesystemsPage />;
+    case "snapshots":
+      return <SnapshotsPage />;
     case "targets":
       return first && second ? <TargetPage key={second} pool={first} name={second} /> : <TargetsPage />;
     case "replication":

@@ -20,6 +20,7 @@ import { setsUp } from "./journeys/setup.mjs";
 import { offersNoMoreThanTheRoleMay } from "./journeys/roles.mjs";
 import { addsUser } from "./journeys/users.mjs";
 import { runsDrill } from "./journeys/drill.mjs";
+import { destroysManySnapshots, findsOneOfMany, findsOneOfManyOnPhone, showsReplicationOnPhone } from "./journeys/many.mjs";
 import { isAccessible } from "./journeys/accessible.mjs";
 import { survivesRestartOfHead } from "./journeys/restart.mjs";
 
@@ -57,6 +58,10 @@ journey("a copy replaces its original, after a warning", promotesCopy);
 journey("the set-up shows findings next to their fields", setsUp);
 journey("actions beyond a role are not offered", offersNoMoreThanTheRoleMay);
 journey("the menu of a phone opens where the reader is", findsAroundOnPhone);
+journey("one of a thousand volumes is found", findsOneOfMany);
+journey("hundreds of snapshots are destroyed with one confirmation", destroysManySnapshots);
+journey("one of a thousand volumes is found on a phone", findsOneOfManyOnPhone);
+journey("long names of replications fit on a phone", showsReplicationOnPhone);
 journey("a user is added and logs in, a token is shown once", addsUser);
 journey("every page is accessible, light and dark, wide and narrow", isAccessible);
 journey("a drill is run and watched", runsDrill);

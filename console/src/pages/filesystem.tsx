@@ -8,12 +8,12 @@ import { Button, Card, Facts, Page, Table } from "../parts/basics";
 import { Chart } from "../parts/chart";
 import { FormDialog } from "../parts/dialog";
 import { Check, Input } from "../parts/fields";
-import { bytes, duration, moment } from "../parts/format";
+import { bytes, duration } from "../parts/format";
 import { useLoaded } from "../state/loaded";
 import { go, link } from "../state/route";
 import { may } from "../state/session";
 import { Share, sizeOf } from "./filesystems";
-import { CloneSnapshot, RemoveSnapshot, RenameSnapshot, TakeSnapshot } from "./snapshots";
+import { CloneSnapshot, RemoveSnapshot, RenameSnapshot, SnapshotsCard, TakeSnapshot } from "./snapshots";
 
 type Asked =
   | { kind: "snapshot" | "share" | "limits" | "destroy" }
@@ -57,20 +57,8 @@ export function FilesystemPage({ name }: { name: string }) {
         {found.data && <Clients found={found.data} />}
         {open.data && <Holders open={open.data} ask={setAsked} />}
         {open.data && open.data.files.length > 0 && <OpenFiles open={open.data} />}
-        <Card title="Snapshots" wide>
-          <Table<SnapshotView>
-            caption={`Snapshots of ${name}`}
-            rows={[...(snapshots.data ?? [])].reverse()}
-            keyOf={(snapshot) => snapshot.name}
-            empty="There is no snapshot. Create one before a risky change: it needs no time and no space."
-            columns={[
-              { title: "Snapshot", cell: (snapshot) => <span class="mono">@{snapshot.name.split("@")[1]}</span> },
-              { title: "Taken", cell: (snapshot) => (snapshot.created_unix_s ? moment(snapshot.created_unix_s * 1000) : "–") },
-              { title: "Held only by it", number: true, cell: (snapshot) => bytes(snapshot.used) },
-              { title: "Actions", quiet: true, cell: (snapshot) => <SnapshotButtons snapshot={snapshot} ask={setAsked} /> },
-            ]}
-          />
-        </Card>
+        <SnapshotsCard of={name} snapshots={snapshots.data} onChange={reload}
+          actions={(snapshot) => <SnapshotButtons snapshot={snapshot} ask={setAsked} />} />
       </div>
       {asked && found.data && <Dialogs found={found.data} asked={asked} onClose={reload} />}
     </Page>
@@ -138,12 +126,12 @@ function Holders({ open, ask }: { open: OpenFilesView; ask: (asked: Asked) => vo
         empty="No client has a file open or locked."
         columns={[
           { title: "Client", cell: (one) => <span class="mono">{one.address}</span> },
-          { title: "Calls itself", cell: (one) => one.name },
+          { title: "Calls itself", optional: true, cell: (one) => one.name },
           { title: "NFS", cell: (one) => one.version },
           { title: "Heard of", cell: (one) => (one.expired ? `${one.silent_s} s ago: its lease is over` : `${one.silent_s} s ago`) },
           { title: "Open", number: true, cell: (one) => one.opens },
           { title: "Locks", number: true, cell: (one) => one.locks },
-          { title: "Waits for", number: true, cell: (one) => one.waiting },
+          { title: "Waits for", number: true, optional: true, cell: (one) => one.waiting || "" },
           {
             title: "Actions",
             quiet: true,
@@ -177,16 +165,18 @@ function OpenFiles({ open }: { open: OpenFilesView }) {
           { title: "File", cell: (file) => <span class="mono">{file.path ?? `object ${file.object}${file.of_snapshot ? " of a snapshot" : ""}`}</span> },
           {
             title: "Open",
+            optional: true,
             cell: (file) =>
               (file.opens ?? []).map((one) => `${who(one.client)} (${one.write ? "writes" : "reads"})`).join(", ") + more(file.open_count, (file.opens ?? []).length),
           },
           {
             title: "Locked",
+            optional: true,
             cell: (file) =>
               (file.locks ?? []).map((one) => `${who(one.client)} (${one.exclusive ? "exclusive" : "shared"}, ${range(one.offset, one.length)})`).join(", ") +
               more(file.lock_count, (file.locks ?? []).length),
           },
-          { title: "Waits", cell: (file) => (file.waiting ?? []).map((one) => who(one.client)).join(", ") },
+          { title: "Waits", optional: true, cell: (file) => (file.waiting ?? []).map((one) => who(one.client)).join(", ") },
         ]}
       />
       {open.file_count > open.files.length && <p>{open.file_count - open.files.length} more files are open.</p>}

@@ -3,26 +3,37 @@
 import { useState } from "preact/hooks";
 import type { Done, FileSystemRates, FilesystemView, ShareView } from "../api/types";
 import { mistake, post } from "../api/client";
-import { poolPath } from "../api/paths";
-import { Button, Card, Page, Table } from "../parts/basics";
-import { Chart } from "../parts/chart";
+import { poolPath, withoutPool } from "../api/paths";
+import { Button, Card, Page } from "../parts/basics";
+import { Chart, meanLatency } from "../parts/chart";
 import { FormDialog } from "../parts/dialog";
 import { Input, Select } from "../parts/fields";
 import { bytes, count, latency, parseSize, rate } from "../parts/format";
+import { List, type ListColumn } from "../parts/list";
 import { metrics } from "../state/live";
 import { useOfPools } from "../state/loaded";
 import { go, link } from "../state/route";
 import { may } from "../state/session";
+import { SnapshotMany } from "./snapshots";
 import { COMPRESSIONS, servedPools, withoutPrefix } from "./volumes";
 
 export function FilesystemsPage() {
   const [creating, setCreating] = useState(false);
+  const [snapshotOf, setSnapshotOf] = useState<string[] | null>(null);
   const pools = servedPools();
   const found = useOfPools<FilesystemView>(pools, "filesystems");
   const rates = new Map((metrics.value?.filesystems ?? []).map((one): [string, FileSystemRates] => [one.filesystem, one]));
-  const now = (one: FilesystemView, show: (rates: FileSystemRates) => string): string => {
-    const measured = rates.get(one.name);
-    return measured ? show(measured) : "–";
+  /** A column of a rate; file systems that are not shared have none. */
+  const measured = (
+    title: string,
+    value: (found: FileSystemRates) => number | null,
+    show: (found: FileSystemRates) => string,
+  ): ListColumn<FilesystemView> => {
+    const of = <Out,>(one: FilesystemView, take: (found: FileSystemRates) => Out): Out | null => {
+      const found = rates.get(one.name);
+      return found ? take(found) : null;
+    };
+    return { title, number: true, optional: true, order: (one) => of(one, value), cell: (one) => of(one, show) ?? "–" };
   };
   return (
     <Page title="File systems">
@@ -35,28 +46,38 @@ export function FilesystemsPage() {
           )}
         >
           {found === null && pools.length > 0 ? <p role="status">Asking …</p> : (
-            <Table<FilesystemView>
+            <List<FilesystemView>
+              name="filesystems"
               caption="File systems"
+              many="file systems"
               rows={(found ?? []).map(({ item }) => item)}
               keyOf={(one) => one.name}
+              texts={(one) => [one.name, withoutPool(one.name), one.share.value]}
               empty={pools.length > 0 ? "There is no file system yet." : "No pool is served; file systems live in pools."}
               columns={[
-                { title: "File system", cell: (one) => <a href={link("filesystems", one.name)}>{one.name}</a> },
-                { title: "Used", number: true, cell: (one) => bytes(one.used) },
-                { title: "Available", number: true, cell: (one) => (one.locked ? "locked" : bytes(one.available)) },
-                { title: "Shared", cell: (one) => <Share share={one.share} /> },
-                { title: "Reads", number: true, cell: (one) => now(one, (rates) => rate(rates.read_bytes_per_s)) },
-                { title: "Writes", number: true, cell: (one) => now(one, (rates) => rate(rates.write_bytes_per_s)) },
-                { title: "Requests", number: true, cell: (one) => now(one, (rates) => `${count(requests(rates))}/s`) },
-                { title: "Latency, read / write / other", number: true, cell: (one) => now(one, latencies) },
-                { title: "Clients", number: true, cell: (one) => String(one.clients?.length ?? 0) },
+                { title: "File system", order: (one) => one.name, cell: (one) => <a href={link("filesystems", one.name)}>{one.name}</a> },
+                { title: "Used", number: true, order: (one) => one.used, cell: (one) => bytes(one.used) },
+                { title: "Available", number: true, order: (one) => one.available, cell: (one) => (one.locked ? "locked" : bytes(one.available)) },
+                { title: "Shared", order: (one) => one.share.value, cell: (one) => <Share share={one.share} /> },
+                measured("Reads", (found) => found.read_bytes_per_s, (found) => rate(found.read_bytes_per_s)),
+                measured("Writes", (found) => found.write_bytes_per_s, (found) => rate(found.write_bytes_per_s)),
+                measured("Requests", requests, (found) => `${count(requests(found))}/s`),
+                measured("Latency, read / write / other", meanLatency, latencies),
+                { title: "Clients", number: true, order: (one) => one.clients?.length ?? 0, cell: (one) => String(one.clients?.length ?? 0) },
               ]}
+              bulk={{
+                needs: "operator",
+                actions: (selected) => (
+                  <Button icon="snapshot" onClick={() => setSnapshotOf(selected.map((one) => one.name))}>Take snapshots</Button>
+                ),
+              }}
             />
           )}
         </Card>
         <Card title="Throughput"><Chart of="filesystems" measure="throughput" label="Bytes read and written per second, by file system" /></Card>
         <Card title="Latency"><Chart of="filesystems" measure="latency" label="Mean time of a read or write, by file system" /></Card>
       </div>
+      {snapshotOf && <SnapshotMany of={snapshotOf} what="file system" onClose={() => setSnapshotOf(null)} />}
       {creating && <CreateFilesystem pools={pools} onClose={() => setCreating(false)} />}
     </Page>
   );

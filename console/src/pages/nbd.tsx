@@ -4,9 +4,10 @@ import { useState } from "preact/hooks";
 import type { Done, NbdView } from "../api/types";
 import { mistake, post, remove } from "../api/client";
 import { nbdPath, poolOf, poolPath } from "../api/paths";
-import { Button, Card, Table } from "../parts/basics";
+import { Button, Card } from "../parts/basics";
 import { FormDialog } from "../parts/dialog";
 import { Check, Input, Select } from "../parts/fields";
+import { List } from "../parts/list";
 import { useOfPools, type OfPool } from "../state/loaded";
 import { link } from "../state/route";
 import { InUse } from "./inuse";
@@ -33,17 +34,20 @@ export function NbdCard({ pools }: { pools: string[] }) {
       )}
     >
       {rows === null && pools.length > 0 ? <p role="status">Asking …</p> : (
-        <Table<OfPool<NbdView>>
+        <List<OfPool<NbdView>>
+          name="nbd"
           caption="NBD exports"
+          many="NBD exports"
           rows={rows ?? []}
           keyOf={(row) => `${row.item.volume} ${row.item.export.name}`}
+          texts={(row) => [row.item.export.name, row.item.volume, clientWords(row.item.export)]}
           empty="No volume is offered over NBD. Hypervisors such as QEMU read and write volumes by it without an initiator."
           columns={[
-            { title: "Export", cell: (row) => <span class="mono">{row.item.export.name}</span> },
-            { title: "Volume", cell: (row) => <a href={link("volumes", row.item.volume)}>{row.item.volume}</a> },
-            { title: "Access", cell: (row) => (row.item.export.read_only ? "read only" : "read and write") },
-            { title: "Allowed", cell: (row) => clientWords(row.item.export) },
-            { title: "Clients", number: true, cell: (row) => row.item.sessions?.length ?? 0 },
+            { title: "Export", order: (row) => row.item.export.name, cell: (row) => <span class="mono">{row.item.export.name}</span> },
+            { title: "Volume", order: (row) => row.item.volume, cell: (row) => <a href={link("volumes", row.item.volume)}>{row.item.volume}</a> },
+            { title: "Access", order: (row) => String(row.item.export.read_only), cell: (row) => (row.item.export.read_only ? "read only" : "read and write") },
+            { title: "Allowed", order: (row) => clientWords(row.item.export), cell: (row) => clientWords(row.item.export) },
+            { title: "Clients", number: true, order: (row) => row.item.sessions?.length ?? 0, cell: (row) => row.item.sessions?.length ?? 0 },
             {
               title: "Actions",
               quiet: true,

@@ -81,9 +81,9 @@ export function PoolPage({ name }: { name: string }) {
         )}
         <ReplacementCard pool={name} />
         {pool && (pool.damaged ?? []).length > 0 && <Damage damaged={pool.damaged ?? []} />}
-        {pool && <VolumesCard pools={[name]} wide />}
         {state.state === "served" && <SchedulesCard pool={name} />}
         {state.state === "served" && <KeysCard pool={name} />}
+        {pool && <VolumesCard pools={[name]} wide />}
         <Card title="Events" wide>
           <EventList events={events.value.filter((one) => one.pool === name).slice(0, 50)} />
         </Card>

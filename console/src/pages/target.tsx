@@ -7,6 +7,7 @@ import { confirmed, poolPath, targetPath } from "../api/paths";
 import { Button, Card, Facts, Page, Table } from "../parts/basics";
 import { FormDialog } from "../parts/dialog";
 import { Check, Input, Select } from "../parts/fields";
+import { List } from "../parts/list";
 import { State, ToneIcon } from "../parts/state";
 import { useLoaded } from "../state/loaded";
 import { complain, tell } from "../state/notices";
@@ -52,20 +53,23 @@ export function TargetPage({ pool, name }: { pool: string; name: string }) {
 function Units({ target, ask }: { target: TargetView; ask: (asked: Asked) => void }) {
   return (
     <Card title="Units" wide>
-      <Table<UnitView>
+      <List<UnitView>
+        name="units"
         caption={`Units of ${target.name}`}
+        many="units"
         rows={target.units}
         keyOf={(unit) => String(unit.lun)}
+        texts={(unit) => [unit.volume, unit.serial, unit.naa]}
         empty="It offers no volume yet."
         columns={[
-          { title: "LUN", number: true, cell: (unit) => unit.lun },
-          { title: "Volume", cell: (unit) => <a href={link("volumes", unit.volume)}>{unit.volume}</a> },
-          { title: "Access", cell: (unit) => (unit.read_only ? "read only" : "read and write") },
+          { title: "LUN", number: true, order: (unit) => unit.lun, cell: (unit) => unit.lun },
+          { title: "Volume", order: (unit) => unit.volume, cell: (unit) => <a href={link("volumes", unit.volume)}>{unit.volume}</a> },
+          { title: "Access", order: (unit) => String(unit.read_only), cell: (unit) => (unit.read_only ? "read only" : "read and write") },
           { title: "Serial", cell: (unit) => <span class="mono">{unit.serial}</span> },
           { title: "NAA", cell: (unit) => <span class="mono">{unit.naa}</span> },
           {
             title: "Actions",
-                quiet: true,
+            quiet: true,
             cell: (unit) => (
               <Button needs="operator" onClick={() => ask({ kind: "unmap", unit })}>
                 Withdraw<span class="unseen"> {unit.volume}</span>

@@ -4,9 +4,10 @@ import { useState } from "preact/hooks";
 import type { AccessRule, Done, TargetView } from "../api/types";
 import { mistake, post } from "../api/client";
 import { poolPath } from "../api/paths";
-import { Button, Card, Page, Table } from "../parts/basics";
+import { Button, Card, Page } from "../parts/basics";
 import { FormDialog } from "../parts/dialog";
 import { Input, Select } from "../parts/fields";
+import { List } from "../parts/list";
 import { useOfPools, type OfPool } from "../state/loaded";
 import { go, link } from "../state/route";
 import { NbdCard } from "./nbd";
@@ -34,19 +35,22 @@ export function TargetsPage() {
       <div class="grid">
       <Card title="iSCSI targets" wide>
         {rows === null && pools.length > 0 ? <p role="status">Asking …</p> : (
-          <Table<OfPool<TargetView>>
+          <List<OfPool<TargetView>>
+            name="targets"
             caption="iSCSI targets"
+            many="targets"
             rows={rows ?? []}
             keyOf={(row) => row.item.name}
+            texts={(row) => [row.item.name, row.pool, accessWords(row.item.access), ...row.item.units.map((unit) => unit.volume)]}
             empty={pools.length > 0
               ? "There is no target yet. Initiators log in to a target; volumes are its units."
               : "No pool is served; targets live in pools."}
             columns={[
-              { title: "Target", cell: (row) => <a class="mono" href={link("targets", row.pool, row.item.name)}>{row.item.name}</a> },
-              { title: "Pool", cell: (row) => <a href={link("pools", row.pool)}>{row.pool}</a> },
-              { title: "Units", number: true, cell: (row) => row.item.units.length },
-              { title: "Allowed", cell: (row) => accessWords(row.item.access) },
-              { title: "Sessions", number: true, cell: (row) => row.item.sessions?.length ?? 0 },
+              { title: "Target", order: (row) => row.item.name, cell: (row) => <a class="mono" href={link("targets", row.pool, row.item.name)}>{row.item.name}</a> },
+              { title: "Pool", order: (row) => row.pool, cell: (row) => <a href={link("pools", row.pool)}>{row.pool}</a> },
+              { title: "Units", number: true, order: (row) => row.item.units.length, cell: (row) => row.item.units.length },
+              { title: "Allowed", order: (row) => accessWords(row.item.access), cell: (row) => accessWords(row.item.access) },
+              { title: "Sessions", number: true, order: (row) => row.item.sessions?.length ?? 0, cell: (row) => row.item.sessions?.length ?? 0 },
             ]}
           />
         )}

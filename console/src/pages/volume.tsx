@@ -4,17 +4,17 @@ import { useState } from "preact/hooks";
 import type { Done, RescueView, RolledBack, SnapshotView, VolumeView } from "../api/types";
 import { mistake, patch, post, remove } from "../api/client";
 import { confirmed, poolOf, poolPath, volumePath } from "../api/paths";
-import { Button, Card, Facts, Page, Table } from "../parts/basics";
+import { Button, Card, Facts, Page } from "../parts/basics";
 import { Chart } from "../parts/chart";
 import { FormDialog } from "../parts/dialog";
 import { Check, Input } from "../parts/fields";
-import { bytes, duration, moment, parseSize, plural } from "../parts/format";
+import { bytes, duration, parseSize, plural } from "../parts/format";
 import { useLoaded } from "../state/loaded";
 import { go, link } from "../state/route";
 import { may } from "../state/session";
 import { MapVolume } from "./maps";
 import { BeginRescue, RescueCard } from "./rescue";
-import { CloneSnapshot, RemoveSnapshot, RenameSnapshot, TakeSnapshot } from "./snapshots";
+import { CloneSnapshot, RemoveSnapshot, RenameSnapshot, SnapshotsCard, TakeSnapshot } from "./snapshots";
 import { Exports } from "./volumes";
 
 type Asked =
@@ -57,20 +57,8 @@ export function VolumePage({ name }: { name: string }) {
         <Card title="Latency"><Chart measure="latency" name={name} label="Mean time of a response" /></Card>
         {rescue && <RescueCard rescue={rescue} reload={reload} />}
         {volume.data && <Summary volume={volume.data} />}
-        <Card title="Snapshots" wide>
-          <Table<SnapshotView>
-            caption={`Snapshots of ${name}`}
-            rows={[...(snapshots.data ?? [])].reverse()}
-            keyOf={(snapshot) => snapshot.name}
-            empty="There is no snapshot. Create one before a risky change: it needs no time and no space."
-            columns={[
-              { title: "Snapshot", cell: (snapshot) => <span class="mono">@{snapshot.name.split("@")[1]}</span> },
-              { title: "Taken", cell: (snapshot) => (snapshot.created_unix_s ? moment(snapshot.created_unix_s * 1000) : "–") },
-              { title: "Held only by it", number: true, cell: (snapshot) => bytes(snapshot.used) },
-              { title: "Actions", quiet: true, cell: (snapshot) => <SnapshotButtons snapshot={snapshot} canLook={!rescue} ask={setAsked} /> },
-            ]}
-          />
-        </Card>
+        <SnapshotsCard of={name} snapshots={snapshots.data} onChange={reload}
+          actions={(snapshot) => <SnapshotButtons snapshot={snapshot} canLook={!rescue} ask={setAsked} />} />
       </div>
       {asked && volume.data && <Dialogs volume={volume.data} asked={asked} onClose={reload} />}
     </Page>

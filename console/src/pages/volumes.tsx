@@ -4,14 +4,16 @@ import { useState } from "preact/hooks";
 import type { Done, VolumeRates, VolumeView } from "../api/types";
 import { mistake, post } from "../api/client";
 import { poolPath, withoutPool } from "../api/paths";
-import { Button, Card, Page, Table } from "../parts/basics";
-import { Chart } from "../parts/chart";
+import { Button, Card, Page } from "../parts/basics";
+import { Chart, meanLatency } from "../parts/chart";
 import { FormDialog } from "../parts/dialog";
 import { Check, Input, Select } from "../parts/fields";
 import { bytes, latency, parseSize, rate } from "../parts/format";
+import { List } from "../parts/list";
 import { metrics, overview } from "../state/live";
 import { useOfPools } from "../state/loaded";
 import { go, link } from "../state/route";
+import { SnapshotMany } from "./snapshots";
 
 export function servedPools(): string[] {
   return (overview.value?.pools ?? []).filter((pool) => pool.state === "served").map((pool) => pool.name);
@@ -37,6 +39,7 @@ export function useVolumes(pools: string[]): VolumeView[] | null {
 
 export function VolumesCard({ pools, wide }: { pools: string[]; wide?: boolean }) {
   const [creating, setCreating] = useState(false);
+  const [snapshotOf, setSnapshotOf] = useState<string[] | null>(null);
   const volumes = useVolumes(pools);
   const rates = new Map((metrics.value?.volumes ?? []).map((one): [string, VolumeRates] => [one.volume, one]));
   const now = (volume: VolumeView, show: (rates: VolumeRates) => string): string => {
@@ -52,26 +55,50 @@ export function VolumesCard({ pools, wide }: { pools: string[]; wide?: boolean }
       )}
     >
       {volumes === null && pools.length > 0 ? <p role="status">Asking …</p> : (
-        <Table<VolumeView>
+        <List<VolumeView>
+          name="volumes"
           caption="Volumes"
+          many="volumes"
           rows={volumes ?? []}
           keyOf={(volume) => volume.name}
+          texts={(volume) => [volume.name, withoutPool(volume.name), ...volume.exports]}
           empty={pools.length > 0 ? "There is no volume yet." : "No pool is served; volumes live in pools."}
           columns={[
-            { title: "Volume", cell: (volume) => <a href={link("volumes", volume.name)}>{volume.name}</a> },
-            { title: "Size", number: true, cell: (volume) => (volume.locked ? "locked" : bytes(volume.size)) },
-            { title: "Used", number: true, cell: (volume) => bytes(volume.used) },
-            { title: "Reads", number: true, cell: (volume) => now(volume, (one) => rate(one.read_bytes_per_s)) },
-            { title: "Writes", number: true, cell: (volume) => now(volume, (one) => rate(one.write_bytes_per_s)) },
+            { title: "Volume", order: (volume) => volume.name, cell: (volume) => <a href={link("volumes", volume.name)}>{volume.name}</a> },
+            { title: "Size", number: true, order: (volume) => volume.size, cell: (volume) => (volume.locked ? "locked" : bytes(volume.size)) },
+            { title: "Used", number: true, order: (volume) => volume.used, cell: (volume) => bytes(volume.used) },
+            {
+              title: "Reads",
+              number: true,
+              optional: true,
+              order: (volume) => rates.get(volume.name)?.read_bytes_per_s,
+              cell: (volume) => now(volume, (one) => rate(one.read_bytes_per_s)),
+            },
+            {
+              title: "Writes",
+              number: true,
+              optional: true,
+              order: (volume) => rates.get(volume.name)?.write_bytes_per_s,
+              cell: (volume) => now(volume, (one) => rate(one.write_bytes_per_s)),
+            },
             {
               title: "Latency, read / write",
               number: true,
+              optional: true,
+              order: (volume) => meanLatency(rates.get(volume.name) ?? null),
               cell: (volume) => now(volume, (one) => `${latency(one.read_latency_us)} / ${latency(one.write_latency_us)}`),
             },
-            { title: "Exports", cell: (volume) => (volume.exports.length > 0 ? <Exports volume={volume} /> : "none") },
+            { title: "Exports", order: (volume) => volume.exports.length, cell: (volume) => (volume.exports.length > 0 ? <Exports volume={volume} /> : "none") },
           ]}
+          bulk={{
+            needs: "operator",
+            actions: (selected) => (
+              <Button icon="snapshot" onClick={() => setSnapshotOf(selected.map((volume) => volume.name))}>Take snapshots</Button>
+            ),
+          }}
         />
       )}
+      {snapshotOf && <SnapshotMany of={snapshotOf} what="volume" onClose={() => setSnapshotOf(null)} />}
       {creating && <CreateVolume pools={pools} onClose={() => setCreating(false)} />}
     </Card>
   );

@@ -119,7 +119,16 @@ export interface Column<Row> {
   number?: boolean;
   /** The title is for screen readers only. */
   quiet?: boolean;
+  /** Not shown while none of its cells has a value. */
+  optional?: boolean;
+  /** Shown instead of the title above the column. */
+  header?: ComponentChildren;
+  /** The order of the rows by this column, where they can be sorted. */
+  sorted?: "ascending" | "descending" | "none";
 }
+
+const isBlank = (cell: ComponentChildren): boolean =>
+  cell === "" || cell === "–" || cell === null || cell === undefined || cell === false;
 
 interface TableProps<Row> {
   caption: string;
@@ -132,25 +141,29 @@ interface TableProps<Row> {
 /** A table that becomes a list of cards on a narrow screen. */
 export function Table<Row>({ caption, columns, rows, keyOf, empty }: TableProps<Row>) {
   if (rows.length === 0) return <p class="empty">{empty}</p>;
+  const cells = columns.map((column) => rows.map(column.cell));
+  const shown = columns
+    .map((column, index) => ({ column, cells: cells[index] ?? [] }))
+    .filter(({ column, cells }) => !(column.optional || column.quiet) || !cells.every(isBlank));
   // The explicit roles survive the style of narrow screens, which removes the display of tables.
   return (
     <table role="table">
       <caption class="unseen">{caption}</caption>
       <thead role="rowgroup">
         <tr role="row">
-          {columns.map((column) => (
-            <th key={column.title} role="columnheader" scope="col" class={column.number ? "number" : ""}>
-              {column.quiet ? <span class="unseen">{column.title}</span> : column.title}
+          {shown.map(({ column }) => (
+            <th key={column.title} role="columnheader" scope="col" class={column.number ? "number" : ""} aria-sort={column.sorted}>
+              {column.header ?? (column.quiet ? <span class="unseen">{column.title}</span> : column.title)}
             </th>
           ))}
         </tr>
       </thead>
       <tbody role="rowgroup">
-        {rows.map((row) => (
+        {rows.map((row, at) => (
           <tr key={keyOf(row)} role="row">
-            {columns.map((column) => (
+            {shown.map(({ column, cells }) => (
               <td key={column.title} role="cell" class={column.number ? "number" : ""} data-title={column.quiet ? "" : column.title}>
-                <div>{column.cell(row)}</div>
+                <div>{cells[at]}</div>
               </td>
             ))}
           </tr>

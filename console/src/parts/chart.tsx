@@ -34,7 +34,7 @@ const throughput = (rates: Rates | null): number | null =>
   rates && rates.read_bytes_per_s + rates.write_bytes_per_s;
 
 /** The mean over reads and writes, by their numbers. */
-function meanLatency(rates: Rates | null): number | null {
+export function meanLatency(rates: Rates | null): number | null {
   if (!rates) return null;
   const reads = rates.read_latency_us ?? null;
   const writes = rates.write_latency_us ?? null;

@@ -13,7 +13,7 @@ interface FieldProps {
 interface InputProps extends FieldProps {
   value: string;
   onValue: (value: string) => void;
-  type?: "text" | "password";
+  type?: "text" | "password" | "search";
   /** Phones then show digits. */
   numeric?: boolean;
   placeholder?: string;

@@ -49,6 +49,15 @@ export function moment(at_ms: number): string {
 
 export const fullMoment = (at_ms: number): string => dated.format(new Date(at_ms));
 
+/** How long ago a moment was, in its largest unit. */
+export function age(at_ms: number, now_ms = Date.now()): string {
+  const minutes = Math.max(0, Math.floor((now_ms - at_ms) / 60_000));
+  if (minutes < 1) return "under a minute";
+  if (minutes < 120) return `${minutes} min`;
+  const hours = Math.floor(minutes / 60);
+  return hours < 48 ? `${hours} h` : `${Math.floor(hours / 24)} days`;
+}
+
 const SUFFIXES: Record<string, number> = { "": 0, k: 1, m: 2, g: 3, t: 4, p: 5 };
 
 /** Reads `10G`, `1.5 TiB` or plain bytes; `null` when it is none of them, such as `10GB`, which may mean powers of 1000. */

@@ -5,7 +5,7 @@ import { assertAccessible, assertFits, button, dialog, visit } from "../world/br
 import { TARGET } from "./target.mjs";
 
 const PAGES = [
-  "", "pools", "pools/tank", "volumes", "volumes/tank%2Fvm0", "filesystems", "filesystems/tank%2Fhome", "targets", `targets/tank/${encodeURIComponent(TARGET)}`,
+  "", "pools", "pools/tank", "volumes", "volumes/tank%2Fvm0", "filesystems", "filesystems/tank%2Fhome", "snapshots", "targets", `targets/tank/${encodeURIComponent(TARGET)}`,
   "replication", "events", "drills", "setup", "users",
 ];
 
