@@ -10,6 +10,7 @@ import { dismiss, notices } from "./state/notices";
 import { go, link, route } from "./state/route";
 import { logOut, login, may, resume } from "./state/session";
 import { theme, type Theme } from "./state/theme";
+import { AuditPage } from "./pages/audit";
 import { DrillsPage } from "./pages/drills";
 import { EventsPage } from "./pages/events";
 import { FilesystemPage } from "./pages/filesystem";
@@ -47,6 +48,7 @@ const PLACES: Place[] = [
   { name: "drills", text: "Drills", icon: "drill" },
   { name: "setup", text: "Set-up", icon: "setup", needs: "operator" },
   { name: "users", text: "Access", icon: "users", needs: "admin" },
+  { name: "audit", text: "Audit log", icon: "events", needs: "admin" },
 ];
 
 function CurrentPage() {
@@ -74,6 +76,8 @@ function CurrentPage() {
       return <SetupPage />;
     case "users":
       return <UsersPage />;
+    case "audit":
+      return <AuditPage />;
     default:
       return <NoSuchPage />;
   }

@@ -18,7 +18,7 @@ import { isRefusedWhileInUse, looksIntoVolume } from "./journeys/rescue.mjs";
 import { promotesCopy, replicates } from "./journeys/replication.mjs";
 import { setsUp } from "./journeys/setup.mjs";
 import { offersNoMoreThanTheRoleMay } from "./journeys/roles.mjs";
-import { addsUser } from "./journeys/users.mjs";
+import { addsUser, readsAuditLog } from "./journeys/users.mjs";
 import { runsDrill } from "./journeys/drill.mjs";
 import { destroysManySnapshots, findsOneOfMany, findsOneOfManyOnPhone, showsReplicationOnPhone } from "./journeys/many.mjs";
 import { isAccessible } from "./journeys/accessible.mjs";
@@ -63,6 +63,7 @@ journey("hundreds of snapshots are destroyed with one confirmation", destroysMan
 journey("one of a thousand volumes is found on a phone", findsOneOfManyOnPhone);
 journey("long names of replications fit on a phone", showsReplicationOnPhone);
 journey("a user is added and logs in, a token is shown once", addsUser);
+journey("the audit log is searched by object and user", readsAuditLog);
 journey("every page is accessible, light and dark, wide and narrow", isAccessible);
 journey("a drill is run and watched", runsDrill);
 journey("a restarted head is waited for", survivesRestartOfHead);

@@ -1,13 +1,12 @@
-// The users of this head's console and API, and the audit log.
+// The users of this head's console and API.
 
 import { useState } from "preact/hooks";
-import type { AuditEntry, Role, TokenView, UserView } from "../api/types";
+import type { Role, TokenView, UserView } from "../api/types";
 import { mistake, patch, post, remove } from "../api/client";
 import { Button, Card, Page, Table } from "../parts/basics";
 import { Dialog, FormDialog } from "../parts/dialog";
 import { Input, Select } from "../parts/fields";
 import { moment } from "../parts/format";
-import { State } from "../parts/state";
 import { useLoaded } from "../state/loaded";
 import { isMe } from "../state/session";
 
@@ -22,13 +21,11 @@ type Asked = { kind: "add" | "token" } | { kind: "remove" | "change"; user: User
 export function UsersPage() {
   const users = useLoaded<UserView[]>("/users");
   const tokens = useLoaded<TokenView[]>("/tokens");
-  const audit = useLoaded<AuditEntry[]>("/audit?limit=100");
   const [asked, setAsked] = useState<Asked | null>(null);
   const close = (): void => {
     setAsked((now) => (now?.kind === "shown" ? now : null));
     void users.reload();
     void tokens.reload();
-    void audit.reload();
   };
   return (
     <Page title="Access">
@@ -70,40 +67,10 @@ export function UsersPage() {
             ]}
           />
         </Card>
-        <Card title="What was done" wide>
-          <Table<AuditEntry>
-            caption="Audit log"
-            rows={audit.data ?? []}
-            keyOf={(entry) => `${entry.at_ms} ${entry.who} ${entry.what} ${entry.target}`}
-            empty={audit.error?.failure.message ?? "Nothing yet."}
-            columns={[
-              { title: "When", cell: (entry) => moment(entry.at_ms) },
-              { title: "Who", cell: (entry) => entry.who },
-              { title: "From", cell: (entry) => <span class="mono">{entry.from}</span> },
-              { title: "What", cell: deed },
-              { title: "On", cell: (entry) => <span class="mono">{entry.target}{entry.details && ` (${entry.details})`}</span> },
-              { title: "Outcome", cell: (entry) => <State word={entry.count ? `${entry.outcome}, ${entry.count} more` : entry.outcome} tone={(entry.code ?? 200) < 400 ? "good" : "warning"} /> },
-            ]}
-          />
-        </Card>
       </div>
       {asked && <Dialogs asked={asked} onClose={close} onShown={(secret) => setAsked({ kind: "shown", secret })} onPutAway={() => setAsked(null)} />}
     </Page>
   );
-}
-
-/** The action in short: a verb such as volume.create, or the last part of the path. */
-function deed(entry: AuditEntry): string {
-  const [method, place, ...rest] = entry.what.split(" ");
-  if (place !== entry.target || rest.length > 0) return entry.what;
-  switch (method) {
-    case "DELETE":
-      return "remove";
-    case "PATCH":
-      return "change";
-    default:
-      return place.split("/").at(-1) ?? entry.what;
-  }
 }
 
 interface DialogsProps {

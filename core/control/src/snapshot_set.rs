@@ -92,7 +92,7 @@ impl SnapshotSet {
 }
 
 /// Whether `name` has this pattern.
-pub(crate) fn is_like(pattern: &str, name: &str) -> bool {
+pub fn is_like(pattern: &str, name: &str) -> bool {
     let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
     let (mut at, mut here) = (0, 0);
     // The last star, and the part of the name that it stands for so far.

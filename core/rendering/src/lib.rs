@@ -20,4 +20,4 @@ mod wrap;
 pub use answers::{Pools, document, event_line, failure, next_sample};
 pub use printer::Printer;
 pub use progress::ProgressBar;
-pub use table::Table;
+pub use table::{Table, harmless};

@@ -120,6 +120,7 @@ fn perform(program: Program, common: &Common, out: Printer) -> Result<ExitCode, 
         Program::Head(command) => head::run(&command, common, out),
         Program::User(command) => head::accounts::user(&command, out),
         Program::Token(command) => head::accounts::token(&command, out),
+        Program::Audit(command) => head::audit_log::audit(&command, common, out),
         Program::Appliance(command) => {
             let own_facts = |stalls| head::facts::print_facts(common, stalls);
             return cluster::command::run(&command, &own_facts, out);

@@ -16,6 +16,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::audit_search::{Wanted, find};
+
 /// A longer file is rotated; the previous rotated file is deleted.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Bytes at the end that are read to show entries.
@@ -93,17 +95,48 @@ const NAMES: &[&str] = &[
     "lun",
     "fingerprint",
     "tag",
+    "leg",
+    "head",
+    "witness",
+    "action",
+    "when",
+    "rules",
+    "devices",
+    "initiators",
+    "networks",
+    "identities",
+    "address",
+    "iscsi",
+    "nbd",
+    "nfs",
+    "peer",
+    "inherit",
 ];
+
+/// Members of requests that contain such members: groups of devices, access rules, addresses, documents.
+const CONTAINERS: &[&str] = &["groups", "who", "access", "iscsi", "document"];
 
 /// The subject of a request on one line: the operation's own details, or the names in it and its enabled flags.
 pub fn details(request: &Request) -> Option<String> {
     let said = request.operation().details().or_else(|| names(request))?;
-    let shown = said.chars().take(DETAILS_MAX);
-    Some(
-        shown
-            .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-            .collect(),
-    )
+    Some(harmless(&said))
+}
+
+/// The same of the body of a request that is none of a pool.
+pub(crate) fn details_of_body(body: &Value) -> Option<String> {
+    let mut words = Vec::new();
+    add_names(body, &mut words);
+    let properties = body.get("properties").and_then(Value::as_object);
+    words.extend(properties.into_iter().flat_map(|all| all.keys().cloned()));
+    (!words.is_empty()).then(|| harmless(&words.join(" ")))
+}
+
+/// Without line breaks and other control characters, and not too long.
+fn harmless(text: &str) -> String {
+    let shown = text.chars().take(DETAILS_MAX);
+    shown
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect()
 }
 
 fn names(request: &Request) -> Option<String> {
@@ -115,7 +148,14 @@ fn names(request: &Request) -> Option<String> {
         inner = inner.as_object()?.values().next()?;
     }
     let mut words = Vec::new();
-    let members = inner.as_object()?;
+    add_names(inner, &mut words);
+    (!words.is_empty()).then(|| words.join(" "))
+}
+
+fn add_names(value: &Value, words: &mut Vec<String>) {
+    let Some(members) = value.as_object() else {
+        return;
+    };
     let named = NAMES.iter().filter_map(|name| members.get(*name));
     for value in named {
         match value {
@@ -127,11 +167,19 @@ fn names(request: &Request) -> Option<String> {
             _ => {}
         }
     }
+    if let Some(size) = members.get("size").and_then(Value::as_u64) {
+        words.push(format!("size {}", units::ByteCount(size)));
+    }
+    for inner in CONTAINERS.iter().filter_map(|name| members.get(*name)) {
+        match inner {
+            Value::Array(all) => all.iter().for_each(|inner| add_names(inner, words)),
+            one => add_names(one, words),
+        }
+    }
     let flags = members
         .iter()
         .filter(|(_, value)| **value == Value::Bool(true));
     words.extend(flags.map(|(name, _)| name.clone()));
-    (!words.is_empty()).then(|| words.join(" "))
 }
 
 /// Returns the outcome: `done` or the kind of the failure.
@@ -152,14 +200,21 @@ pub struct Audit {
     commands: PathBuf,
 }
 
+/// The files of the log of a head whose accounts are in `folder`; `commands` is that of commands.
+pub fn files(folder: &Path, commands: &Path) -> [PathBuf; 3] {
+    let [changes, access] = ["audit.log", "access.log"].map(|name| folder.join(name));
+    [changes, access, commands.to_owned()]
+}
+
 impl Audit {
     /// Logs in `folder`, opened by the first entry. Entries of `commands` are shown as well.
     pub fn new(folder: &Path, commands: &Path) -> Self {
+        let [changes, access, commands] = files(folder, commands);
         Self {
-            changes: Lines::new(&folder.join("audit.log")),
-            access: Lines::new(&folder.join("access.log")),
+            changes: Lines::new(&changes),
+            access: Lines::new(&access),
             alike: Mutex::default(),
-            commands: commands.to_owned(),
+            commands,
         }
     }
 
@@ -178,17 +233,35 @@ impl Audit {
         due.iter().for_each(|entry| self.access.write(entry));
     }
 
-    /// The newest entries, the newest first.
-    pub fn newest(&self, count: usize) -> io::Result<Vec<Entry>> {
+    /// The newest entries that are wanted, the newest first, from all files.
+    pub fn find(&self, wanted: &Wanted, count: usize) -> io::Result<Vec<Entry>> {
+        if !wanted.is_limited() {
+            return self.newest(count);
+        }
+        self.write_counts();
+        let found = find(&self.paths(), wanted, count.min(ENTRIES_MAX));
+        found.map_err(|error| error.cause)
+    }
+
+    fn paths(&self) -> [PathBuf; 3] {
+        [&self.changes.path, &self.access.path, &self.commands].map(PathBuf::clone)
+    }
+
+    fn write_counts(&self) {
         let counted = self
             .alike
             .lock()
             .expect("no holder panics")
             .end(Instant::now());
         counted.iter().for_each(|entry| self.access.write(entry));
+    }
+
+    /// The newest entries, the newest first.
+    pub fn newest(&self, count: usize) -> io::Result<Vec<Entry>> {
+        self.write_counts();
         let mut all = Vec::new();
-        for path in [&self.changes.path, &self.access.path, &self.commands] {
-            all.extend(newest_of(path, count.min(ENTRIES_MAX))?);
+        for path in self.paths() {
+            all.extend(newest_of(&path, count.min(ENTRIES_MAX))?);
         }
         // Within one millisecond the later line of a file comes first.
         all.sort_by_key(|entry| std::cmp::Reverse(entry.at_ms));
@@ -452,6 +525,26 @@ mod tests {
             (
                 json!({"pool": {"replace": {"old": "/dev/a", "new": "/dev/b", "overwrite": true}}}),
                 "/dev/a /dev/b overwrite",
+            ),
+            (
+                json!({"target": {"allow": {"name": IQN, "who": {"networks": ["10.0.0.0/24"], "initiators": [], "everyone": true}}}}),
+                "iqn.2026-01.org.example:t 10.0.0.0/24 everyone",
+            ),
+            (
+                json!({"portal": {"add": {"iscsi": [{"address": "10.1.0.1:3260", "group": 2}], "nbd": ["unix:/run/x"], "nfs": []}}}),
+                "unix:/run/x 10.1.0.1:3260",
+            ),
+            (
+                json!({"pool": {"add": {"groups": [{"kind": "mirror", "role": "log", "devices": ["/dev/a", "/dev/b"]}], "mismatched": true, "overwrite": false}}}),
+                "/dev/a /dev/b mismatched",
+            ),
+            (
+                json!({"pool": {"scrub": {"action": "pause", "wait": false}}}),
+                "pause",
+            ),
+            (
+                json!({"volume": {"resize": {"name": "tank/v", "size": 21_474_836_480_u64, "allow_shrink": false}}}),
+                "tank/v size 20G",
             ),
             (
                 json!({"key": {"load": {"name": "tank/v", "location": null, "key": "30".repeat(64)}}}),

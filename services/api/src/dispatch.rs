@@ -252,6 +252,8 @@ async fn steps(
         }
     } else if let ("/login", Some(Value::String(user))) = (route.path, call.body.get("user")) {
         audit_details.login = Some(user.chars().take(LOGIN_CHARS_MAX).collect());
+    } else {
+        audit_details.details = audit::details_of_body(&call.body);
     }
     if let Some(response) = elsewhere(api, parts, &bytes, &call).await? {
         return Ok(Outcome::Ready(Box::new(response)));

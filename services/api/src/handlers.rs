@@ -22,6 +22,7 @@ use units::{HeadName, IscsiName, VolumeName};
 use crate::Api;
 use crate::accounts::Identity;
 use crate::audit::ENTRIES_MAX;
+use crate::audit_search::Wanted;
 use crate::backend::{ApplianceInput, ApplianceVerb, DrillInput};
 use crate::call::{Call, Reply, allow as allow_role, may};
 use crate::caller::{By, COOKIE};
@@ -337,8 +338,18 @@ pub(crate) fn audit(api: &Api, call: &Call) -> Result<Reply, Failure> {
     let limit = limit
         .transpose()
         .map_err(|_| Failure::usage("limit must be a number"))?;
-    let newest = api.audit.newest(limit.unwrap_or(200).min(ENTRIES_MAX));
-    Reply::of(newest.map_err(Failure::of("read the audit log"))?)
+    let since_ms = call.query.get("since_ms").map(|text| text.parse::<u64>());
+    let wanted = Wanted {
+        since_ms: since_ms
+            .transpose()
+            .map_err(|_| Failure::usage("since_ms must be a number"))?,
+        user: call.query.get("user").cloned(),
+        object: call.query.get("object").cloned(),
+    };
+    let found = api
+        .audit
+        .find(&wanted, limit.unwrap_or(200).min(ENTRIES_MAX));
+    Reply::of(found.map_err(Failure::of("read the audit log"))?)
 }
 
 pub(crate) fn overview(api: &Api, _: &Call) -> Result<Reply, Failure> {

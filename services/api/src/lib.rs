@@ -10,6 +10,7 @@ mod account_merge;
 mod accounts;
 mod alerts;
 pub mod audit;
+pub mod audit_search;
 pub mod backend;
 mod call;
 mod caller;

@@ -171,7 +171,26 @@ fn parameters(route: &Route, members: &[(&'static str, Source)]) -> Vec<Value> {
     }
     if route.path == "/audit" {
         let schema = json!({"type": "integer", "minimum": 0});
-        all.push(parameter("limit", "query", schema, "The maximum number."));
+        all.push(parameter(
+            "limit",
+            "query",
+            schema.clone(),
+            "The maximum number.",
+        ));
+        let about = "Only entries from this time on, in milliseconds since 1970.";
+        all.push(parameter("since_ms", "query", schema, about));
+        for (name, about) in [
+            (
+                "user",
+                "Only entries of this user; `*` and `?` make it a pattern.",
+            ),
+            (
+                "object",
+                "Only entries about this object and those below it, or about those of a pattern.",
+            ),
+        ] {
+            all.push(parameter(name, "query", json!({"type": "string"}), about));
+        }
     }
     let destroys = route.about.ends_with("confirms") || route.about.ends_with("confirm");
     if destroys {

@@ -6,6 +6,7 @@
 
 pub mod accounts;
 pub mod args;
+pub mod audit_log;
 mod backend;
 mod clients;
 mod cluster_view;

@@ -4,6 +4,7 @@ use clap::{CommandFactory, Parser};
 use control::request::Request;
 use control::{Effect, Failure};
 use serde_json::{Value, json};
+use units::PoolName;
 
 use super::{Cli, Command, Plan, PoolSelector};
 
@@ -58,22 +59,25 @@ fn effect(example: &str) -> Result<Option<Effect>, Failure> {
         return Ok(None);
     };
     let plan = noun.plan();
+    if let Ok(Plan::Discover | Plan::Follow(_)) = plan {
+        return Ok(Some(Effect::Look));
+    }
+    let request = plan.ok().and_then(request_of);
+    Ok(request.map(|(pool, request)| request.operation().effect(&pool)))
+}
+
+/// The request of a plan, if it is one; `tank` is the only pool.
+fn request_of(plan: Plan) -> Option<(PoolName, Request)> {
     let (pool, request) = match plan {
-        Ok(Plan::Ask { pool, request, .. } | Plan::Watch { pool, request, .. }) => (pool, request),
-        Ok(Plan::WithLongTimeOut(pool, request)) => {
-            (PoolSelector::Pool(pool), Request::Pool(request))
-        }
-        Ok(Plan::Stream { pool, request }) => {
-            (PoolSelector::Pool(pool), Request::Transfer(request))
-        }
-        Ok(Plan::Discover | Plan::Follow(_)) => return Ok(Some(Effect::Look)),
-        _ => return Ok(None),
+        Plan::Ask { pool, request, .. } | Plan::Watch { pool, request, .. } => (pool, request),
+        Plan::WithLongTimeOut(pool, request) => (PoolSelector::Pool(pool), Request::Pool(request)),
+        Plan::Stream { pool, request } => (PoolSelector::Pool(pool), Request::Transfer(request)),
+        _ => return None,
     };
-    let pool = match pool {
-        PoolSelector::Pool(pool) => pool,
-        PoolSelector::Single => "tank".parse().expect("a name"),
-    };
-    Ok(Some(request.operation().effect(&pool)))
+    match pool {
+        PoolSelector::Pool(pool) => Some((pool, request)),
+        PoolSelector::Single => Some(("tank".parse().expect("a name"), request)),
+    }
 }
 
 #[cfg(test)]
@@ -136,6 +140,45 @@ mod tests {
         "volume clone",
         "volume rescue",
     ];
+
+    /// Changes of the pool as a whole: the pool is their object.
+    const OF_THE_POOL: [&str; 8] = [
+        "key.load_all",
+        "pool.clear",
+        "pool.close",
+        "pool.destroy",
+        "pool.set_witness",
+        "pool.scrub",
+        "replicate.identity",
+        "replicate.rotate_key",
+    ];
+
+    /// The request of an example, unless an input is missing, such as a file with a secret.
+    fn example_request(line: &str) -> Option<(PoolName, Request)> {
+        let line = line.replace("\\\n", " ");
+        let words = line.split_whitespace().map(|word| word.trim_matches('\''));
+        let Command::Ask(noun) = Cli::try_parse_from(words).ok()?.command else {
+            return None;
+        };
+        request_of(noun.plan().ok()?)
+    }
+
+    #[test]
+    fn audit_entry_of_every_example_names_its_object() {
+        let caller = control::server::Peer { uid: 0, pid: 1 };
+        let mut count = 0;
+        for example in examples() {
+            let line = example["line"].as_str().expect("a line");
+            let request = example_request(line);
+            let entry = request
+                .and_then(|(pool, request)| pool_access::audit::entry(caller, &pool, &request));
+            let Some(entry) = entry else { continue };
+            count += 1;
+            let is_named = entry.details.is_some() || OF_THE_POOL.contains(&entry.what.as_str());
+            assert!(is_named, "`{line}`: name its object in `details`");
+        }
+        assert!(count > 50, "{count}");
+    }
 
     #[test]
     fn verbs_and_effects_of_examples_are_listed() {

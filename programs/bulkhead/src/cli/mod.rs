@@ -31,6 +31,7 @@ use control::{Failure, FailureKind};
 use drills::arguments::DrillArgs;
 use head::accounts::{TokenCommand, UserCommand};
 use head::args::{HeadCommand, MoveArgs};
+use head::audit_log::AuditCommand;
 use lab::arguments::LabCommand;
 use leg_server::arguments::LegServerCommand;
 use pool_access::common::Common;
@@ -159,6 +160,8 @@ pub enum Program {
     User(UserCommand),
     /// Tokens for clients of the API
     Token(TokenCommand),
+    /// The audit log of this head: each change with its user, the newest first
+    Audit(AuditCommand),
     /// The appliance: heads, networks, fencing, pools and addresses in one file
     #[command(subcommand)]
     Appliance(ApplianceCommand),

@@ -301,6 +301,40 @@ fn changes_by_command_are_audited_with_user() {
     }
 }
 
+/// The command merges the files of the head and of commands, and names objects and changes.
+#[test]
+fn audit_command_finds_changes_by_object_user_and_time() {
+    let machine = TestHost::with_disks(&["a"]);
+    machine.ok("pool create tank a");
+    let server = machine.serve("");
+    machine.ok("volume create tank/vms/a --size 8M --sparse --parents");
+    machine.ok("volume resize tank/vms/a --size 16M");
+    machine.ok("volume create tank/other --size 8M --sparse");
+    machine.ok("volume destroy tank/vms/a --yes-destroy-data");
+    assert_eq!(server.stop(), 0);
+    std::fs::write(machine.path("password"), "a long enough password\n").expect("written");
+    machine.ok("user add anna --role admin --password-file password --head-dir accounts");
+
+    let found = |words: &str| -> Vec<String> {
+        let log = machine.ok(&format!("audit --head-dir accounts --json {words}"));
+        let log = log.json();
+        let entries = log.as_array().expect("an array");
+        let word = |entry: &serde_json::Value| entry["what"].as_str().expect("a verb").to_owned();
+        entries.iter().map(word).collect()
+    };
+    let of_vms = ["volume.destroy", "volume.resize", "volume.create"];
+    assert_eq!(found("--object tank/vms"), of_vms);
+    assert_eq!(found("--object */a"), of_vms);
+    assert_eq!(found("--object tank/v"), [""; 0]);
+    assert_eq!(found("--limit 2"), ["user.add", "volume.destroy"]);
+    assert_eq!(found("--since 0s --user no-such-user"), [""; 0]);
+    let shown = machine
+        .ok("audit --head-dir accounts --object tank/vms/a")
+        .out;
+    assert!(shown.contains("tank/vms/a size 16M"), "{shown}");
+    assert!(shown.starts_with("TIME (UTC)"), "{shown}");
+}
+
 /// Clears the pool until it resumes; reports the last state if it does not.
 fn resume(machine: &TestHost) {
     let deadline = Instant::now() + crate::common::SERVER_WAIT;
