@@ -96,6 +96,8 @@ pub enum Answer {
     Portals(Vec<PortalView>),
     /// Events of a pool, oldest first.
     Events(Vec<Event>),
+    /// The changes that a pool has stored, oldest first.
+    History(Vec<HistoryEntry>),
     /// The result of a send or receive.
     Transfer(TransferView),
     /// The state that an interrupted receive left.
@@ -506,6 +508,24 @@ pub struct Event {
     pub device: Option<String>,
     /// The event in a sentence.
     pub message: String,
+}
+
+/// A change that a pool has stored in its history.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HistoryEntry {
+    /// When, in seconds since 1970.
+    pub at_unix_s: u64,
+    /// Its transaction group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub txg: Option<u64>,
+    /// The change, such as `create`, `snapshot` or `event scrub`; `command` if the details are a command line.
+    pub what: String,
+    /// The volume, file system or snapshot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<String>,
+    /// More about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<String>,
 }
 
 /// A volume.

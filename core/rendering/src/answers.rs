@@ -64,6 +64,7 @@ fn text(answer: &Answer, table: &TableOptions) -> String {
             "nothing happened yet while a server had the pool\n".to_owned()
         }
         Answer::Events(events) => events.iter().map(|one| event_line(one, false)).collect(),
+        Answer::History(entries) => daily::history(entries),
         Answer::Transfer(view) => transfer::done(view),
         Answer::Interrupted(view) => transfer::interrupted(view),
         Answer::Replication(view) => transfer::replication(view),

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use control::answer::{
-    CheckView, DamageView, DeviceView, PoolStatus, ReplacementView, ScheduleView, ShareView,
-    SpaceView,
+    CheckView, DamageView, DeviceView, HistoryEntry, PoolStatus, ReplacementView, ScheduleView,
+    ShareView, SpaceView,
 };
 use control::calendar::utc;
 use control::portal::PortalView;
@@ -15,6 +15,24 @@ use crate::wrap;
 
 /// Number of damaged ranges that are shown; more of them would hide the advice.
 const DAMAGED_SHOWN_MAX: usize = 10;
+
+/// Renders the changes that a pool has stored, the oldest first.
+pub fn history(entries: &[HistoryEntry]) -> String {
+    if entries.is_empty() {
+        return "no change is stored in the pool\n".to_owned();
+    }
+    let mut table = Table::new(&["TIME (UTC)", "CHANGE", "OF", "DETAILS"]);
+    for entry in entries {
+        let shown = |text: &Option<String>| text.as_deref().map_or_else(dash, harmless);
+        table.row([
+            utc(entry.at_unix_s),
+            harmless(&entry.what),
+            shown(&entry.of),
+            shown(&entry.details),
+        ]);
+    }
+    table.render()
+}
 
 /// Renders schedules, a line per rule.
 pub fn schedule_list(schedules: &[ScheduleView]) -> String {

@@ -15,7 +15,7 @@ pub mod transfer;
 mod unsupported;
 pub mod volume;
 
-pub use capabilities::{Claimed, Engine, Optional, Pool};
+pub use capabilities::{Claimed, Engine, HistoryRecord, Optional, Pool};
 pub use files::OpenFileSystem;
 pub use opaque::Opaque;
 pub use units::{HostId, host_name};

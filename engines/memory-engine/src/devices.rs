@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use engine::HistoryRecord;
 use engine::capabilities::{Devices, History, PoolProperties};
 use engine::pool::{
     DeviceState, GroupKind, GroupRole, GroupSpec, PoolError, PoolErrorKind, PoolProperty, ScanKind,
@@ -320,6 +321,24 @@ fn history_record(text: &str) -> Vec<u8> {
     record
 }
 
+/// The records in a history; the first one may be cut.
+fn history_records(mut tail: &[u8]) -> Vec<HistoryRecord> {
+    let mut found = Vec::new();
+    while let Some((time, rest)) = tail.split_first_chunk::<8>() {
+        let end = rest.iter().position(|byte| *byte == 0);
+        let end = end.unwrap_or(rest.len());
+        found.push(HistoryRecord {
+            at_unix_s: u64::from_le_bytes(*time),
+            txg: None,
+            what: "command".to_owned(),
+            of: None,
+            details: Some(String::from_utf8_lossy(&rest[..end]).into_owned()),
+        });
+        tail = rest.get(end + 1..).unwrap_or_default();
+    }
+    found
+}
+
 impl History for MemoryPool {
     fn add_to_history(&self, text: &str) -> Result<(), PoolError> {
         let mut state = self.begin_pool_change("add_to_history", "add to the history of")?;
@@ -331,5 +350,10 @@ impl History for MemoryPool {
         let state = self.begin_pool("history_tail", "read the history of")?;
         let from = state.history.len().saturating_sub(bytes_max);
         Ok(state.history[from..].to_vec())
+    }
+
+    fn history_records(&self, bytes_max: usize) -> Result<Vec<HistoryRecord>, PoolError> {
+        let tail = self.history_tail(bytes_max)?;
+        Ok(history_records(&tail))
     }
 }

@@ -53,7 +53,7 @@ pub fn demanded(request: &Request) -> Option<Capability> {
         Request::Pool(request) => match request {
             OfPool::Status | OfPool::Iostat | OfPool::Export => None,
             OfPool::Close(_) | OfPool::Destroy(_) | OfPool::LogLevel(_) => None,
-            OfPool::Events(_) => Some(Capability::History),
+            OfPool::Events(_) | OfPool::History(_) => Some(Capability::History),
             OfPool::Clear(_) | OfPool::CopyRate(_) => Some(Capability::Upkeep),
             OfPool::Scrub(_) | OfPool::ScrubSchedule(_) => Some(Capability::Upkeep),
             OfPool::ReadBalancing(_) => Some(Capability::Upkeep),

@@ -73,6 +73,11 @@ pub fn record(event: &Event) -> String {
     format!("{MARK}{event}")
 }
 
+/// The event that a history record stores; none if it is another one.
+pub fn in_record(text: &str) -> Option<Event> {
+    serde_json::from_str(text.strip_prefix(MARK)?).ok()
+}
+
 /// Finds records by their mark at any offset, because the first record can be truncated.
 fn found_in(tail: &[u8]) -> Vec<Event> {
     let mark = MARK.as_bytes();

@@ -72,6 +72,7 @@ pub fn check(context: &Context<'_>, request: &PoolRequest) -> Result<(), Failure
         | PoolRequest::Status
         | PoolRequest::Iostat
         | PoolRequest::Events(_)
+        | PoolRequest::History(_)
         | PoolRequest::Scrub(_)
         | PoolRequest::ScrubSchedule(_) => Ok(()),
     }

@@ -17,6 +17,7 @@ pub mod documents;
 pub mod events;
 mod failures;
 mod filesystem;
+mod history;
 mod holds;
 pub mod in_use;
 pub mod key;

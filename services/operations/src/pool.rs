@@ -7,10 +7,10 @@ use control::answer::{Done, PoolStatus as PoolState, Property};
 use control::operations::pool::{
     DeviceGroup, GroupKind, GroupRole, PoolRequest, add::Add, add_head::AddHead, attach::Attach,
     clear::Clear, copy_rate::CopyRate, create::PoolCreate, destroy, destroy::Destroy,
-    detach::Detach, discard_leg::DiscardLeg, events::Events, get::Get, log_level::LogLevel,
-    offline::Offline, online::Online, read_balancing::ReadBalancing, remove::Remove,
-    replace::Replace, replace_disk::ReplaceDisk, scrub::Scrub, scrub_schedule::ScrubSchedule,
-    set::Set, set_witness::SetWitness,
+    detach::Detach, discard_leg::DiscardLeg, events::Events, get::Get, history::History,
+    log_level::LogLevel, offline::Offline, online::Online, read_balancing::ReadBalancing,
+    remove::Remove, replace::Replace, replace_disk::ReplaceDisk, scrub::Scrub,
+    scrub_schedule::ScrubSchedule, set::Set, set_witness::SetWitness,
 };
 use control::operations::property_names;
 use control::request::Properties;
@@ -23,7 +23,9 @@ use leg_door::{LegRequest, MemberRequest};
 
 use super::loss::Loss;
 use super::volume::chosen;
-use super::{Context, copy_rate, events, failures, legs, read_balancing, replace, scrub, status};
+use super::{
+    Context, copy_rate, events, failures, history, legs, read_balancing, replace, scrub, status,
+};
 use crate::needs;
 
 /// Converts a `create` request into the engine's pool specification.
@@ -242,6 +244,7 @@ pub fn perform(
             Ok(Done::changed(format!("{} is not used", device.display())))
         }
         PoolRequest::Events(Events { after }) => events::list(pool, after),
+        PoolRequest::History(History { limit }) => history::list(pool, limit),
         PoolRequest::Add(Add {
             groups: new,
             mismatched,

@@ -22,8 +22,8 @@ use crate::pool::{
 use crate::volume::{OpenOptions, Volume};
 
 pub use optional::{
-    Devices, FileSystems, History, IntentLogs, Keys, Optional, PoolProperties, Promotion,
-    Receiving, Sending, Upkeep,
+    Devices, FileSystems, History, HistoryRecord, IntentLogs, Keys, Optional, PoolProperties,
+    Promotion, Receiving, Sending, Upkeep,
 };
 
 /// A pool that this process has open: the capabilities that every engine has. Dropping it does not close the pool. A

@@ -280,6 +280,24 @@ pub trait History {
     /// The newest `bytes_max` of the history at most, as ZFS stores them: records of which the
     /// first may be cut, each with its text somewhere in it, in one piece.
     fn history_tail(&self, bytes_max: usize) -> Result<Vec<u8>, PoolError>;
+
+    /// The complete records in that tail, the oldest first.
+    fn history_records(&self, bytes_max: usize) -> Result<Vec<HistoryRecord>, PoolError>;
+}
+
+/// A record of the history of a pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HistoryRecord {
+    /// The time, in seconds since 1970.
+    pub at_unix_s: u64,
+    /// The transaction group.
+    pub txg: Option<u64>,
+    /// The change, such as `create` or `snapshot`; `command` if the details are a command line or a text.
+    pub what: String,
+    /// The dataset.
+    pub of: Option<String>,
+    /// More about it.
+    pub details: Option<String>,
 }
 
 /// The devices of a pool.

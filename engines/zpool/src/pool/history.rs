@@ -1,10 +1,11 @@
 //! The history that a pool stores in itself. ZFS logs changes of the pool there; records are text,
 //! and the oldest are overwritten by the newest. `zpool history` shows them, too.
 
+use engine::HistoryRecord;
 use engine::capabilities::History;
 use zpool_sys as sys;
 
-use super::{Pool, c_text};
+use super::{Pool, c_text, history_records};
 use crate::error::{PoolError, SystemError};
 
 impl History for Pool {
@@ -30,5 +31,9 @@ impl History for Pool {
         })?;
         data.truncate(length as usize);
         Ok(data)
+    }
+
+    fn history_records(&self, bytes_max: usize) -> Result<Vec<HistoryRecord>, PoolError> {
+        Ok(history_records::records(&self.history_tail(bytes_max)?))
     }
 }

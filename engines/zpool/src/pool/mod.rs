@@ -5,6 +5,7 @@ mod compatibility;
 mod copies;
 mod discover;
 mod history;
+mod history_records;
 mod import;
 mod label;
 pub mod legs;

@@ -33,6 +33,7 @@ noun! {
         add::Add,
         remove::Remove,
         get::Get,
+        history::History,
         set::Set,
         copy_rate::CopyRate,
         read_balancing::ReadBalancing,

@@ -6,6 +6,8 @@ pub const THE_POOL: &[Case] = &[
     ("pool.status", "", "told"),
     ("pool.iostat", "", "told"),
     ("pool.events", r#"{"after":null}"#, "told"),
+    ("pool.history", r#"{"limit":null}"#, "told"),
+    ("pool.history", r#"{"limit":1}"#, "told"),
     ("pool.get", r#"{"names":[]}"#, "told"),
     ("pool.get", r#"{"names":["autotrim","comment"]}"#, "told"),
     ("pool.get", r#"{"names":["nonsense"]}"#, "NotFound"),
