@@ -12,11 +12,12 @@ import { bytes, duration } from "../parts/format";
 import { useLoaded } from "../state/loaded";
 import { go, link } from "../state/route";
 import { may } from "../state/session";
+import { PromoteDataset, PropertiesCard, RenameDataset } from "./datasets";
 import { Share, sizeOf } from "./filesystems";
 import { CloneSnapshot, RemoveSnapshot, RenameSnapshot, SnapshotsCard, TakeSnapshot } from "./snapshots";
 
 type Asked =
-  | { kind: "snapshot" | "share" | "limits" | "destroy" }
+  | { kind: "snapshot" | "share" | "limits" | "destroy" | "another-name" | "promote" }
   | { kind: "expire"; client: FileClientView }
   | { kind: "rollback" | "rename" | "clone" | "forget"; snapshot: SnapshotView };
 
@@ -41,6 +42,8 @@ export function FilesystemPage({ name }: { name: string }) {
           <Button needs="operator" kind="primary" icon="snapshot" onClick={() => setAsked({ kind: "snapshot" })}>Take a snapshot</Button>
           <Button needs="admin" onClick={() => setAsked({ kind: "share" })}>Share it</Button>
           <Button needs="operator" onClick={() => setAsked({ kind: "limits" })}>Limits</Button>
+          <Button needs="operator" onClick={() => setAsked({ kind: "another-name" })}>Rename</Button>
+          {found.data.origin && <Button needs="operator" onClick={() => setAsked({ kind: "promote" })}>Promote</Button>}
           <Button needs="admin" kind="danger" onClick={() => setAsked({ kind: "destroy" })}>Destroy</Button>
         </>
       )}
@@ -59,6 +62,9 @@ export function FilesystemPage({ name }: { name: string }) {
         {open.data && open.data.files.length > 0 && <OpenFiles open={open.data} />}
         <SnapshotsCard of={name} snapshots={snapshots.data} onChange={reload}
           actions={(snapshot) => <SnapshotButtons snapshot={snapshot} ask={setAsked} />} />
+        {found.data && (
+          <PropertiesCard noun="filesystem" name={name} properties={found.data.properties ?? {}} onChange={reload} />
+        )}
       </div>
       {asked && found.data && <Dialogs found={found.data} asked={asked} onClose={reload} />}
     </Page>
@@ -206,6 +212,12 @@ function Dialogs({ found, asked, onClose }: { found: FilesystemView; asked: Aske
       return <Limits found={found} onClose={onClose} />;
     case "destroy":
       return <Destroy found={found} onClose={onClose} />;
+    case "another-name":
+      return (
+        <RenameDataset noun="filesystem" name={found.name} path={filesystemPath(found.name)} onRenamed={(name) => go("filesystems", name)} onClose={onClose} />
+      );
+    case "promote":
+      return <PromoteDataset noun="filesystem" name={found.name} origin={found.origin ?? ""} onClose={onClose} />;
     case "expire":
       return <Expire found={found} client={asked.client} onClose={onClose} />;
     case "rollback":

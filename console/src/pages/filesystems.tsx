@@ -14,6 +14,7 @@ import { metrics } from "../state/live";
 import { useOfPools } from "../state/loaded";
 import { go, link } from "../state/route";
 import { may } from "../state/session";
+import { EncryptionFields, keyOf, NOT_ENCRYPTED } from "./datasets";
 import { SnapshotMany } from "./snapshots";
 import { COMPRESSIONS, servedPools, withoutPrefix } from "./volumes";
 
@@ -121,6 +122,7 @@ function CreateFilesystem({ pools, onClose }: { pools: string[]; onClose: () => 
   const [mode, setMode] = useState("0755");
   const [recordSize, setRecordSize] = useState("");
   const [compression, setCompression] = useState("");
+  const [encryption, setEncryption] = useState(NOT_ENCRYPTED);
   return (
     <FormDialog
       title="Create a file system"
@@ -140,6 +142,7 @@ function CreateFilesystem({ pools, onClose }: { pools: string[]; onClose: () => 
           mode,
           properties,
           parents: full.split("/").length > 2,
+          key: keyOf(encryption),
         });
         go("filesystems", full);
         return done.message;
@@ -155,6 +158,7 @@ function CreateFilesystem({ pools, onClose }: { pools: string[]; onClose: () => 
       <Input label="Permissions" hint="of its root directory, in the form of chmod" value={mode} onValue={setMode} mono required />
       <Select label="Record size" value={recordSize} onValue={setRecordSize} options={RECORD_SIZES} />
       <Select label="Compression" value={compression} onValue={setCompression} options={COMPRESSIONS} />
+      <EncryptionFields value={encryption} onValue={setEncryption} />
     </FormDialog>
   );
 }

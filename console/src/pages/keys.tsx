@@ -9,6 +9,7 @@ import { FormDialog } from "../parts/dialog";
 import { Input } from "../parts/fields";
 import { State } from "../parts/state";
 import { useLoaded } from "../state/loaded";
+import { digitsOf } from "./datasets";
 
 /** Shown where the pool has an encrypted dataset at all. */
 export function KeysCard({ pool }: { pool: string }) {
@@ -54,11 +55,6 @@ export function KeysCard({ pool }: { pool: string }) {
 
 async function tell(pool: string, key: unknown): Promise<string> {
   return (await post<{ done: Done }>(`${poolPath(pool)}/requests`, { request: { key } })).done.message;
-}
-
-/** A key travels as the hex digits of its bytes. */
-function digitsOf(text: string): string {
-  return [...new TextEncoder().encode(text)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 function LoadKey({ pool, of, onClose }: { pool: string; of: KeyView; onClose: () => void }) {

@@ -1,4 +1,4 @@
-// The dialog that offers a volume by a target.
+// The dialog that exports a volume over a target.
 
 import { useState } from "preact/hooks";
 import type { Done, TargetView } from "../api/types";
@@ -33,8 +33,8 @@ export function MapVolume({ pool, volume, target, onClose }: Props) {
   const what = chosenVolume || volumeNames[0];
   return (
     <FormDialog
-      title={volume ? `Offer ${volume}` : "Offer a volume"}
-      action="Offer it"
+      title={volume ? `Export ${volume}` : "Export a volume"}
+      action="Export"
       onClose={onClose}
       submit={async () => {
         if (!toTarget) throw mistake("there is no target yet: create one on the page Targets");

@@ -30,7 +30,7 @@ export function NbdCard({ pools }: { pools: string[] }) {
       title="NBD exports"
       wide
       actions={pools.length > 0 && (
-        <Button icon="plus" needs="operator" onClick={() => setCreating(true)}>Offer a volume by NBD</Button>
+        <Button icon="plus" needs="operator" onClick={() => setCreating(true)}>Export over NBD</Button>
       )}
     >
       {rows === null && pools.length > 0 ? <p role="status">Asking …</p> : (
@@ -41,7 +41,7 @@ export function NbdCard({ pools }: { pools: string[] }) {
           rows={rows ?? []}
           keyOf={(row) => `${row.item.volume} ${row.item.export.name}`}
           texts={(row) => [row.item.export.name, row.item.volume, clientWords(row.item.export)]}
-          empty="No volume is offered over NBD. Hypervisors such as QEMU read and write volumes by it without an initiator."
+          empty="No volume is exported over NBD. Hypervisors such as QEMU read and write volumes by it without an initiator."
           columns={[
             { title: "Export", order: (row) => row.item.export.name, cell: (row) => <span class="mono">{row.item.export.name}</span> },
             { title: "Volume", order: (row) => row.item.volume, cell: (row) => <a href={link("volumes", row.item.volume)}>{row.item.volume}</a> },
@@ -53,16 +53,16 @@ export function NbdCard({ pools }: { pools: string[] }) {
               quiet: true,
               cell: (row) => (
                 <Button needs="operator" onClick={() => { setInUse(false); setLeaving(row.item); }}>
-                  Offer no more<span class="unseen">: {row.item.export.name}</span>
+                  Unexport<span class="unseen">: {row.item.export.name}</span>
                 </Button>
               ),
             },
           ]}
         />
       )}
-      {creating && <OfferByNbd pools={pools} onClose={() => setCreating(false)} />}
+      {creating && <ExportOverNbd pools={pools} onClose={() => setCreating(false)} />}
       {leaving && (
-        <FormDialog title={`Offer ${leaving.export.name} no more`} action="Offer it no more" danger onClose={() => setLeaving(null)}
+        <FormDialog title={`Unexport ${leaving.export.name}`} action="Unexport" danger onClose={() => setLeaving(null)}
           submit={async () => (await remove<Done>(`${nbdPath(leaving.volume)}?name=${encodeURIComponent(leaving.export.name)}&in_use=${inUse}`)).message}>
           <p>The volume {leaving.volume} stays.</p>
           <InUse sessions={leaving.sessions ?? []} checked={inUse} onValue={setInUse} />
@@ -72,7 +72,7 @@ export function NbdCard({ pools }: { pools: string[] }) {
   );
 }
 
-function OfferByNbd({ pools, onClose }: { pools: string[]; onClose: () => void }) {
+function ExportOverNbd({ pools, onClose }: { pools: string[]; onClose: () => void }) {
   const volumes = useVolumes(pools) ?? [];
   const [volume, setVolume] = useState("");
   const [name, setName] = useState("");
@@ -81,8 +81,8 @@ function OfferByNbd({ pools, onClose }: { pools: string[]; onClose: () => void }
   const chosen = volume || volumes[0]?.name;
   return (
     <FormDialog
-      title="Offer a volume by NBD"
-      action="Offer it"
+      title="Export a volume over NBD"
+      action="Export"
       onClose={onClose}
       submit={async () => {
         if (!chosen) throw mistake("there is no volume yet: create one on the page Volumes");

@@ -21,7 +21,7 @@ function ProtocolCard({ pool, protocol }: { pool: string; protocol: ProtocolView
         caption={title}
         rows={protocol.exports}
         keyOf={(row) => row.name}
-        empty={`No volume is offered by ${protocol.name}.`}
+        empty={`No volume is exported over ${protocol.name}.`}
         columns={[
           { title: "Export", cell: (row) => <span class="mono">{row.name}</span> },
           { title: "Volumes", cell: (row) => row.volumes.map((volume) => <a key={volume} href={link("volumes", volume)}>{volume} </a>) },

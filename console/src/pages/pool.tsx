@@ -1,7 +1,7 @@
 // One pool: its devices with the recommended actions, its volumes and events.
 
 import { useState } from "preact/hooks";
-import type { Advice, DamageView, DeviceView, Done, Operation, PoolOverview, PoolStatus } from "../api/types";
+import type { Advice, DamageView, DeviceView, Done, Operation, PoolFound, PoolOverview, PoolStatus } from "../api/types";
 import { post, remove } from "../api/client";
 import { confirmed, poolPath } from "../api/paths";
 import { AdviceLine } from "../parts/advice";
@@ -9,7 +9,7 @@ import { Button, Card, Facts, Page, Table } from "../parts/basics";
 import { FormDialog } from "../parts/dialog";
 import { Check, Select } from "../parts/fields";
 import { EventList } from "../parts/events";
-import { bytes, duration, moment } from "../parts/format";
+import { bytes, duration, moment, plural } from "../parts/format";
 import { LegsCard } from "../parts/legs";
 import { Said } from "../parts/said";
 import { ScanProgress } from "../parts/scan";
@@ -17,9 +17,11 @@ import { SpaceMeter, spaceFacts } from "../parts/space";
 import { State, ToneIcon, type Tone } from "../parts/state";
 import { Topology, shortened } from "../parts/topology";
 import { events, overview, refresh } from "../state/live";
+import { useLoaded } from "../state/loaded";
 import { complain, tell } from "../state/notices";
 import { go, link } from "../state/route";
 import { may } from "../state/session";
+import { AddDevices, RemoveDevice } from "./devices";
 import { AttachDisk, ReplaceDisk } from "./disks";
 import { useOlderEvents } from "./events";
 import { KeysCard } from "./keys";
@@ -29,22 +31,16 @@ import { SchedulesCard } from "./schedules";
 import { VolumesCard } from "./volumes";
 
 type Asked =
-  | { kind: "replace" | "attach" | "detach" | "offline"; device: DeviceView }
+  | { kind: "replace" | "attach" | "detach" | "offline" | "remove"; device: DeviceView }
   | { kind: "guided"; pool: PoolStatus }
-  | { kind: "move" | "export" | "destroy" };
+  | { kind: "move" | "export" | "destroy" | "add" };
 
 export function PoolPage({ name }: { name: string }) {
   const [asked, setAsked] = useState<Asked | null>(null);
   const state = overview.value?.pools.find((pool) => pool.name === name);
   useOlderEvents(state?.state === "served" ? [name] : []);
   const above = <a href={link("pools")}>Pools</a>;
-  if (!state) {
-    return (
-      <Page title={name} above={above}>
-        <p role="status">{overview.value ? `No head of this appliance serves a pool ${name}.` : "Waiting for the head …"}</p>
-      </Page>
-    );
-  }
+  if (!state) return <UnknownPool name={name} />;
   const pool = state.pool ?? null;
   const canMove = state.heads.length > 1;
   return (
@@ -53,12 +49,14 @@ export function PoolPage({ name }: { name: string }) {
       above={above}
       actions={
         <>
+          {!state.served_by && <ServeButton pool={name} />}
           {canMove && <Button needs="operator" onClick={() => setAsked({ kind: "move" })}>Move</Button>}
-          <Button needs="admin" onClick={() => setAsked({ kind: "export" })}>Export</Button>
+          {state.served_by && <Button needs="admin" onClick={() => setAsked({ kind: "export" })}>Export</Button>}
           <Button needs="admin" kind="danger" onClick={() => setAsked({ kind: "destroy" })}>Destroy</Button>
         </>
       }
     >
+      {!state.served_by && <NotServed state={state} />}
       {pool && <AdviceList pool={pool} problems={state.problems} />}
       <div class="grid">
         <Summary state={state} />
@@ -69,6 +67,7 @@ export function PoolPage({ name }: { name: string }) {
             // Legs fail and return by their record, not by a button.
             !pool.legs && (
               <>
+                <Button needs="admin" icon="plus" onClick={() => setAsked({ kind: "add" })}>Add devices</Button>
                 <Button needs="operator" onClick={() => setAsked({ kind: "guided", pool })}>Replace a disk</Button>
                 <ClearButton pool={name} />
               </>
@@ -93,6 +92,20 @@ export function PoolPage({ name }: { name: string }) {
   );
 }
 
+/** A pool that no head reports; this head may find it on its disks. */
+function UnknownPool({ name }: { name: string }) {
+  const found = useLoaded<PoolFound[]>("/pools").data?.find((pool) => pool.name === name);
+  return (
+    <Page title={found ? `Pool ${name}` : name} above={<a href={link("pools")}>Pools</a>} actions={found && <ServeButton pool={name} />}>
+      <p role="status">
+        {!overview.value && "Waiting for the head …"}
+        {overview.value && `No head of this appliance serves a pool ${name}.`}
+        {overview.value && found && ` Its ${plural(found.devices.length, "device")} are on this head, and its state is ${found.state}.`}
+      </p>
+    </Page>
+  );
+}
+
 /** Performs an action and reports its result. */
 async function perform(path: string, body: unknown): Promise<void> {
   try {
@@ -101,6 +114,29 @@ async function perform(path: string, body: unknown): Promise<void> {
   } catch (error) {
     complain(error);
   }
+}
+
+/** Starts the server of a pool that no head serves. */
+export function ServeButton({ pool }: { pool: string }) {
+  return (
+    <Button needs="admin" kind="primary" onClick={() => void perform(`${poolPath(pool)}/serve`, {})}>
+      Serve<span class="unseen"> {pool}</span>
+    </Button>
+  );
+}
+
+function NotServed({ state }: { state: PoolOverview }) {
+  return (
+    <section class="alerts" aria-label="Not served">
+      <div class="alert tone-warning">
+        <ToneIcon tone="warning" />
+        <p>
+          <strong>No head serves {state.name}.</strong> Its volumes and file systems are not available.
+          {may("admin") ? " Serve starts its server on this head." : " An administrator can serve it here."}
+        </p>
+      </div>
+    </section>
+  );
 }
 
 const TONES: Record<Advice["severity"], Tone> = { error: "bad", warning: "warning", info: "idle" };
@@ -219,8 +255,10 @@ interface DiskButtonsProps {
 }
 
 function DiskButtons({ pool, device, group, ask }: DiskButtonsProps) {
-  if (device.role !== "data" && device.role !== "log") return null;
   const named = <span class="unseen"> {device.name}</span>;
+  // A member leaves with its group, or by a detach.
+  const remove = !group && <Button needs="admin" onClick={() => ask({ kind: "remove", device })}>Remove{named}</Button>;
+  if ((device.members ?? []).length > 0 || (device.role !== "data" && device.role !== "log")) return remove;
   const isOffline = device.state === "OFFLINE" || device.state === "REMOVED";
   const isMirrored = group !== null && !group.name.startsWith("raidz");
   return (
@@ -232,6 +270,7 @@ function DiskButtons({ pool, device, group, ask }: DiskButtonsProps) {
       {!isOffline && group && <Button onClick={() => ask({ kind: "offline", device })}>Take offline{named}</Button>}
       {(isMirrored || !group) && <Button onClick={() => ask({ kind: "attach", device })}>Mirror{named}</Button>}
       {isMirrored && <Button needs="admin" onClick={() => ask({ kind: "detach", device })}>Detach{named}</Button>}
+      {remove}
     </>
   );
 }
@@ -262,6 +301,10 @@ function Dialogs({ state, asked, onClose }: { state: PoolOverview; asked: Asked;
           <p>The pool goes on with less redundancy until the disk is used again; then only what it missed is copied.</p>
         </FormDialog>
       );
+    case "add":
+      return <AddDevices pool={state.name} onClose={onClose} />;
+    case "remove":
+      return <RemoveDevice pool={state.name} device={asked.device} onClose={onClose} />;
     case "move":
       return <MovePool state={state} onClose={onClose} />;
     case "export":

@@ -16,7 +16,7 @@ import { may } from "../state/session";
 import { InUse } from "./inuse";
 import { MapVolume } from "./maps";
 
-type Asked = { kind: "map" | "allow" | "chap" | "destroy" } | { kind: "unmap"; unit: UnitView };
+type Asked = { kind: "map" | "allow" | "chap" | "mutual" | "destroy" } | { kind: "clear"; user: string } | { kind: "unmap"; unit: UnitView };
 
 export function TargetPage({ pool, name }: { pool: string; name: string }) {
   const [asked, setAsked] = useState<Asked | null>(null);
@@ -32,7 +32,7 @@ export function TargetPage({ pool, name }: { pool: string; name: string }) {
       above={<><a href={link("targets")}>Targets</a> in <a href={link("pools", pool)}>{pool}</a></>}
       actions={target && (
         <>
-          <Button needs="operator" kind="primary" icon="plus" onClick={() => setAsked({ kind: "map" })}>Offer a volume</Button>
+          <Button needs="operator" kind="primary" icon="plus" onClick={() => setAsked({ kind: "map" })}>Export a volume</Button>
           <Button needs="admin" kind="danger" onClick={() => setAsked({ kind: "destroy" })}>Destroy</Button>
         </>
       )}
@@ -60,7 +60,7 @@ function Units({ target, ask }: { target: TargetView; ask: (asked: Asked) => voi
         rows={target.units}
         keyOf={(unit) => String(unit.lun)}
         texts={(unit) => [unit.volume, unit.serial, unit.naa]}
-        empty="It offers no volume yet."
+        empty="It exports no volume yet."
         columns={[
           { title: "LUN", number: true, order: (unit) => unit.lun, cell: (unit) => unit.lun },
           { title: "Volume", order: (unit) => unit.volume, cell: (unit) => <a href={link("volumes", unit.volume)}>{unit.volume}</a> },
@@ -72,7 +72,7 @@ function Units({ target, ask }: { target: TargetView; ask: (asked: Asked) => voi
             quiet: true,
             cell: (unit) => (
               <Button needs="operator" onClick={() => ask({ kind: "unmap", unit })}>
-                Withdraw<span class="unseen"> {unit.volume}</span>
+                Unexport<span class="unseen"> {unit.volume}</span>
               </Button>
             ),
           },
@@ -117,6 +117,7 @@ function Access({ pool, target, ask, reload }: AccessProps) {
         <>
           <Button needs="operator" onClick={() => ask({ kind: "allow" })}>Allow</Button>
           <Button needs="operator" onClick={() => ask({ kind: "chap" })}>Set a secret</Button>
+          {target.chap_users.length > 0 && <Button needs="operator" onClick={() => ask({ kind: "mutual" })}>Prove the target</Button>}
         </>
       }
     >
@@ -136,13 +137,26 @@ function Access({ pool, target, ask, reload }: AccessProps) {
       </ul>
       <Facts
         facts={[
-          ["CHAP users", target.chap_users.join(", ") || "none: no secret is required"],
+          ["CHAP users", target.chap_users.length > 0 ? <ChapUsers users={target.chap_users} ask={ask} /> : "none: no secret is required"],
           ["Proves itself as", target.mutual_user ?? "nobody"],
           ["Discovery in this pool", discovery ? finders(discovery) : "unknown"],
           ["Portal groups", target.portal_groups.join(", ") || "all"],
         ]}
       />
     </Card>
+  );
+}
+
+function ChapUsers({ users, ask }: { users: string[]; ask: (asked: Asked) => void }) {
+  return (
+    <ul class="list entries">
+      {users.map((user) => (
+        <li key={user}>
+          <span class="mono">{user}</span>
+          <Button needs="operator" onClick={() => ask({ kind: "clear", user })}>Remove<span class="unseen"> the secret of {user}</span></Button>
+        </li>
+      ))}
+    </ul>
   );
 }
 
@@ -182,9 +196,13 @@ function Dialogs({ pool, target, asked, onClose }: DialogsProps) {
       return <Allow path={path} isOpen={target.access.everyone ?? false} onClose={onClose} />;
     case "chap":
       return <SetSecret path={path} onClose={onClose} />;
+    case "mutual":
+      return <ProveTarget path={path} onClose={onClose} />;
+    case "clear":
+      return <ClearSecret path={path} user={asked.user} isLast={target.chap_users.length === 1} onClose={onClose} />;
     case "unmap":
       return (
-        <FormDialog title={`Withdraw ${asked.unit.volume}`} action="Withdraw it" danger onClose={onClose}
+        <FormDialog title={`Unexport ${asked.unit.volume}`} action="Unexport" danger onClose={onClose}
           submit={async () => (await post<Done>(`${path}/unmap`, { volume: asked.unit.volume, in_use: inUse })).message}>
           <p>Initiators lose unit {asked.unit.lun} of {target.name}. The volume and its data stay.</p>
           {users}
@@ -233,6 +251,34 @@ function Allow({ path, isOpen, onClose }: { path: string; isOpen: boolean; onClo
         <Check label="Only these from now on" hint="Everyone is let in now; as long as that is so, naming some changes nothing." checked={only} onValue={setOnly} />
       )}
       {kind === "everyone" && <p>Anybody who reaches the address can read and write the volumes of this target.</p>}
+    </FormDialog>
+  );
+}
+
+function ProveTarget({ path, onClose }: { path: string; onClose: () => void }) {
+  const [user, setUser] = useState("");
+  const [secret, setSecret] = useState("");
+  return (
+    <FormDialog title="Prove the target to initiators" action="Set it" onClose={onClose}
+      submit={async () => (await post<Done>(`${path}/mutual`, { user, secret })).message}>
+      <p>Initiators that ask for it then see that the target knows this secret, too (mutual CHAP). It is unlike any initiator's.</p>
+      <Input label="The target's user name" value={user} onValue={setUser} autocomplete="off" required />
+      <Input label="Secret" type="password" hint="12 to 16 characters for most initiators" value={secret} onValue={setSecret}
+        autocomplete="new-password" required />
+    </FormDialog>
+  );
+}
+
+function ClearSecret({ path, user, isLast, onClose }: { path: string; user: string; isLast: boolean; onClose: () => void }) {
+  const [noSecret, setNoSecret] = useState(false);
+  return (
+    <FormDialog title={`Remove the secret of ${user}`} action="Remove it" danger onClose={onClose}
+      submit={async () => (await remove<Done>(`${path}/chap?user=${encodeURIComponent(user)}&no_secret=${noSecret}`)).message}>
+      <p>Initiators that log in as {user} are refused from now on.</p>
+      {isLast && (
+        <Check label="Even though no secret is required afterwards" checked={noSecret} onValue={setNoSecret}
+          hint="It is the last one: all allowed initiators then log in without a secret." />
+      )}
     </FormDialog>
   );
 }

@@ -10,6 +10,7 @@ import { Input, Select } from "../parts/fields";
 import { List } from "../parts/list";
 import { useOfPools, type OfPool } from "../state/loaded";
 import { go, link } from "../state/route";
+import { GuidedExport, proposedName } from "./guided";
 import { NbdCard } from "./nbd";
 import { OthersCards } from "./others";
 import { servedPools } from "./volumes";
@@ -23,13 +24,17 @@ export function accessWords(rule: AccessRule): string {
 
 export function TargetsPage() {
   const [creating, setCreating] = useState(false);
+  const [guided, setGuided] = useState(false);
   const pools = servedPools();
   const rows = useOfPools<TargetView>(pools, "targets");
   return (
     <Page
       title="Targets"
       actions={pools.length > 0 && (
-        <Button kind="primary" icon="plus" needs="operator" onClick={() => setCreating(true)}>Create a target</Button>
+        <>
+          <Button kind="primary" icon="target" needs="operator" onClick={() => setGuided(true)}>Export to a client</Button>
+          <Button icon="plus" needs="operator" onClick={() => setCreating(true)}>Create a target</Button>
+        </>
       )}
     >
       <div class="grid">
@@ -58,6 +63,7 @@ export function TargetsPage() {
       <NbdCard pools={pools} />
       {pools.map((pool) => <OthersCards key={pool} pool={pool} />)}
       </div>
+      {guided && <GuidedExport pools={pools} onClose={() => setGuided(false)} />}
       {creating && <CreateTarget pools={pools} onClose={() => setCreating(false)} />}
     </Page>
   );
@@ -65,7 +71,7 @@ export function TargetsPage() {
 
 function CreateTarget({ pools, onClose }: { pools: string[]; onClose: () => void }) {
   const [pool, setPool] = useState(pools[0] ?? "");
-  const [name, setName] = useState(() => `iqn.${new Date().getFullYear()}-01.org.example:${pools[0] ?? "target"}`);
+  const [name, setName] = useState(() => proposedName(pools[0] ?? "target"));
   return (
     <FormDialog
       title="Create a target"

@@ -12,13 +12,14 @@ import { bytes, duration, parseSize, plural } from "../parts/format";
 import { useLoaded } from "../state/loaded";
 import { go, link } from "../state/route";
 import { may } from "../state/session";
+import { PromoteDataset, PropertiesCard, RenameDataset } from "./datasets";
 import { MapVolume } from "./maps";
 import { BeginRescue, RescueCard } from "./rescue";
 import { CloneSnapshot, RemoveSnapshot, RenameSnapshot, SnapshotsCard, TakeSnapshot } from "./snapshots";
 import { Exports } from "./volumes";
 
 type Asked =
-  | { kind: "snapshot" | "resize" | "destroy" | "map" }
+  | { kind: "snapshot" | "resize" | "destroy" | "map" | "another-name" | "promote" }
   | { kind: "rescue"; snapshot: string | null }
   | { kind: "rollback" | "rename" | "clone" | "forget"; snapshot: SnapshotView };
 
@@ -42,8 +43,10 @@ export function VolumePage({ name }: { name: string }) {
       actions={volume.data && (
         <>
           <Button needs="operator" kind="primary" icon="snapshot" onClick={() => setAsked({ kind: "snapshot" })}>Take a snapshot</Button>
-          <Button needs="operator" onClick={() => setAsked({ kind: "map" })}>Offer it</Button>
+          <Button needs="operator" onClick={() => setAsked({ kind: "map" })}>Export</Button>
           <Button needs="operator" onClick={() => setAsked({ kind: "resize" })}>Resize</Button>
+          <Button needs="operator" onClick={() => setAsked({ kind: "another-name" })}>Rename</Button>
+          {volume.data.origin && <Button needs="operator" onClick={() => setAsked({ kind: "promote" })}>Promote</Button>}
           {rescues.data && !rescue && (
             <Button needs="admin" onClick={() => setAsked({ kind: "rescue", snapshot: null })}>Look into it</Button>
           )}
@@ -59,6 +62,9 @@ export function VolumePage({ name }: { name: string }) {
         {volume.data && <Summary volume={volume.data} />}
         <SnapshotsCard of={name} snapshots={snapshots.data} onChange={reload}
           actions={(snapshot) => <SnapshotButtons snapshot={snapshot} canLook={!rescue} ask={setAsked} />} />
+        {volume.data && (
+          <PropertiesCard noun="volume" name={name} properties={volume.data.properties ?? {}} onChange={reload} />
+        )}
       </div>
       {asked && volume.data && <Dialogs volume={volume.data} asked={asked} onClose={reload} />}
     </Page>
@@ -97,7 +103,7 @@ function Summary({ volume }: { volume: VolumeView }) {
           ["Space", volume.sparse ? "sparse, none reserved" : "reserved"],
           ["Compression", property("compression")],
           ["Clone of", volume.origin ?? "nothing"],
-          ["Offered as", volume.exports.length > 0 ? <Exports volume={volume} /> : "nothing yet"],
+          ["Exports", volume.exports.length > 0 ? <Exports volume={volume} /> : "none"],
         ]}
       />
     </Card>
@@ -114,6 +120,12 @@ function Dialogs({ volume, asked, onClose }: { volume: VolumeView; asked: Asked;
       return <Destroy volume={volume} onClose={onClose} />;
     case "map":
       return <MapVolume pool={poolOf(volume.name)} volume={volume.name} onClose={onClose} />;
+    case "another-name":
+      return (
+        <RenameDataset noun="volume" name={volume.name} path={volumePath(volume.name)} onRenamed={(name) => go("volumes", name)} onClose={onClose} />
+      );
+    case "promote":
+      return <PromoteDataset noun="volume" name={volume.name} origin={volume.origin ?? ""} onClose={onClose} />;
     case "rescue":
       return <BeginRescue volume={volume.name} snapshot={asked.snapshot} onClose={onClose} />;
     case "rollback":
@@ -160,7 +172,7 @@ function Destroy({ volume, onClose }: { volume: VolumeView; onClose: () => void 
       <p>All that {volume.name} holds is lost.</p>
       <Check label="Its snapshots too" checked={recursive} onValue={setRecursive} />
       {volume.exports.length > 0 && (
-        <Check label="Even though it is offered to initiators: they lose it" checked={exported} onValue={setExported} />
+        <Check label="Even though it is exported: its clients lose it" checked={exported} onValue={setExported} />
       )}
     </FormDialog>
   );

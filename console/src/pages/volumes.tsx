@@ -13,6 +13,8 @@ import { List } from "../parts/list";
 import { metrics, overview } from "../state/live";
 import { useOfPools } from "../state/loaded";
 import { go, link } from "../state/route";
+import { EncryptionFields, keyOf, NOT_ENCRYPTED } from "./datasets";
+import { GuidedExport } from "./guided";
 import { SnapshotMany } from "./snapshots";
 
 export function servedPools(): string[] {
@@ -39,6 +41,7 @@ export function useVolumes(pools: string[]): VolumeView[] | null {
 
 export function VolumesCard({ pools, wide }: { pools: string[]; wide?: boolean }) {
   const [creating, setCreating] = useState(false);
+  const [guided, setGuided] = useState(false);
   const [snapshotOf, setSnapshotOf] = useState<string[] | null>(null);
   const volumes = useVolumes(pools);
   const rates = new Map((metrics.value?.volumes ?? []).map((one): [string, VolumeRates] => [one.volume, one]));
@@ -51,7 +54,10 @@ export function VolumesCard({ pools, wide }: { pools: string[]; wide?: boolean }
       title="Volumes"
       wide={wide}
       actions={pools.length > 0 && (
-        <Button kind="primary" icon="plus" needs="operator" onClick={() => setCreating(true)}>Create a volume</Button>
+        <>
+          <Button icon="target" needs="operator" onClick={() => setGuided(true)}>Export to a client</Button>
+          <Button kind="primary" icon="plus" needs="operator" onClick={() => setCreating(true)}>Create a volume</Button>
+        </>
       )}
     >
       {volumes === null && pools.length > 0 ? <p role="status">Asking …</p> : (
@@ -99,6 +105,7 @@ export function VolumesCard({ pools, wide }: { pools: string[]; wide?: boolean }
         />
       )}
       {snapshotOf && <SnapshotMany of={snapshotOf} what="volume" onClose={() => setSnapshotOf(null)} />}
+      {guided && <GuidedExport pools={pools} onClose={() => setGuided(false)} />}
       {creating && <CreateVolume pools={pools} onClose={() => setCreating(false)} />}
     </Card>
   );
@@ -121,7 +128,9 @@ function CreateVolume({ pools, onClose }: { pools: string[]; onClose: () => void
   const [size, setSize] = useState("10G");
   const [blockSize, setBlockSize] = useState("");
   const [compression, setCompression] = useState("");
-  const [sparse, setSparse] = useState(true);
+  // As the command line does.
+  const [sparse, setSparse] = useState(false);
+  const [encryption, setEncryption] = useState(NOT_ENCRYPTED);
   const wanted = parseSize(size);
   return (
     <FormDialog
@@ -140,6 +149,7 @@ function CreateVolume({ pools, onClose }: { pools: string[]; onClose: () => void
           properties: compression === "" ? {} : { compression },
           parents: full.split("/").length > 2,
           exist_ok: false,
+          key: keyOf(encryption),
         });
         go("volumes", full);
         return done.message;
@@ -157,7 +167,9 @@ function CreateVolume({ pools, onClose }: { pools: string[]; onClose: () => void
       <Select label="Block size" value={blockSize} onValue={setBlockSize} options={BLOCK_SIZES}
         hint="It cannot be changed later." />
       <Select label="Compression" value={compression} onValue={setCompression} options={COMPRESSIONS} />
-      <Check label="Sparse: space is taken as it is written, none is reserved" checked={sparse} onValue={setSparse} />
+      <EncryptionFields value={encryption} onValue={setEncryption} />
+      <Check label="Sparse: no space is reserved" checked={sparse} onValue={setSparse}
+        hint="Writes fail when the pool is full, also within its size." />
     </FormDialog>
   );
 }

@@ -45,13 +45,15 @@ interface FormDialogProps {
   /** Whether the form can be sent. */
   isReady?: boolean;
   onClose: () => void;
+  /** Called instead of `onClose` when the form is left without being sent. */
+  onCancel?: () => void;
   /** Performs the action; a returned string is shown as a message. */
   submit: () => Promise<string | void>;
   children?: ComponentChildren;
 }
 
 export function FormDialog(props: FormDialogProps) {
-  const { title, action, danger, typed, isReady = true, onClose, submit, children } = props;
+  const { title, action, danger, typed, isReady = true, onClose, onCancel = onClose, submit, children } = props;
   const [busy, setBusy] = useState(false);
   const [failure, setFailure] = useState<ApiError | null>(null);
   const [word, setWord] = useState("");
@@ -73,7 +75,7 @@ export function FormDialog(props: FormDialogProps) {
   };
   const isMissingWord = typed !== undefined && word !== typed;
   return (
-    <Dialog title={title} onClose={onClose}>
+    <Dialog title={title} onClose={onCancel}>
       <form onSubmit={send} noValidate>
         {children}
         {typed !== undefined && (
@@ -87,7 +89,7 @@ export function FormDialog(props: FormDialogProps) {
         )}
         <Refusal error={failure} />
         <div class="dialog-foot">
-          <Button onClick={onClose}>Cancel</Button>
+          <Button onClick={onCancel}>Cancel</Button>
           <Button type="submit" kind={danger ? "danger" : "primary"} disabled={busy || isMissingWord || !isReady}>
             {busy ? "Working …" : action}
           </Button>

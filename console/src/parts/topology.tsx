@@ -7,7 +7,7 @@ import { State, toneOf, type Tone } from "./state";
 
 interface TopologyProps {
   pool: PoolStatus;
-  /** Buttons of one disk. */
+  /** Buttons of one disk, or of a group, which has members. */
   actions?: (device: DeviceView, group: DeviceView | null) => ComponentChildren;
 }
 
@@ -60,7 +60,7 @@ function Node({ device, group, actions }: NodeProps) {
         <State word={device.state} />
         <Errors device={device} />
         {device.note && <p class="note">{device.note}</p>}
-        {!isGroup && actions && <div class="actions">{actions(device, group)}</div>}
+        {actions && <div class="actions">{actions(device, group)}</div>}
       </div>
       {isGroup && (
         <ul aria-label={`Members of ${device.name}`}>

@@ -1,4 +1,4 @@
-// Offering a volume to one initiator.
+// Exporting a volume to one initiator.
 
 import assert from "node:assert/strict";
 import { button, dialog, send, visit } from "../world/browser.mjs";
@@ -6,16 +6,16 @@ import { button, dialog, send, visit } from "../world/browser.mjs";
 export const TARGET = "iqn.2026-01.org.example:tank";
 const INITIATOR = "iqn.2026-01.org.example:host7";
 
-export async function offersVolume({ browser, head }) {
+export async function exportsVolume({ browser, head }) {
   const page = await browser.page({ role: "operator", path: "targets" });
   await button(page, "Create a target").click();
   await dialog(page).getByLabel("Name", { exact: true }).fill(TARGET);
   await send(page, "Create the target");
   await page.getByRole("heading", { name: TARGET, level: 1 }).waitFor();
 
-  await button(page, "Offer a volume").click();
+  await button(page, "Export a volume").click();
   await dialog(page).getByLabel("Volume", { exact: true }).selectOption("tank/vm0");
-  await send(page, "Offer it");
+  await send(page, "Export");
   await page.getByRole("table", { name: `Units of ${TARGET}` }).getByRole("link", { name: "tank/vm0" }).waitFor();
 
   await button(page, "Allow").click();

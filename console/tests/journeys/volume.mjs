@@ -22,6 +22,7 @@ export async function createsVolume({ browser, head }) {
   await page.getByRole("link", { name: "Volumes" }).first().click();
   await button(page, "Create a volume").click();
   await form.getByLabel("Name", { exact: true }).fill("vm0");
+  await form.getByLabel("Size", { exact: true }).fill("64M");
   await button(form, "Create the volume").click();
   await form.getByRole("alert").getByText(/exists/).waitFor();
   assert.deepEqual(page.wrong, []);

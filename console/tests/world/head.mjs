@@ -18,7 +18,7 @@ export const program = process.env.BULKHEAD ?? path.join(repository, "target", "
 
 /** Time limit for any step: test hosts stall now and then. */
 export const PATIENCE_MS = 90_000;
-const DISK_BYTES = 256 * 1024 * 1024;
+const DISK_BYTES = 512 * 1024 * 1024;
 /** The added latency of each access to a slow disk: a hundred accesses last longer than a click on a busy host. */
 const SLOW_MS = 200;
 
