@@ -40,7 +40,7 @@ pub fn schedule_list(schedules: &[ScheduleView]) -> String {
         return "no schedules: create one by `bulkhead snapshot schedule set POOL --daily 7`\n"
             .into();
     }
-    let headings = ["OF", "RULE", ">VOLUMES", ">SNAPSHOTS", "LATEST", "NEXT"];
+    let headings = ["OF", "RULE", ">VOLS", ">SNAPS", "LATEST", "NEXT"];
     let mut table = Table::new(&headings);
     for schedule in schedules {
         let volumes = schedule.volumes.len().to_string();
@@ -54,12 +54,19 @@ pub fn schedule_list(schedules: &[ScheduleView]) -> String {
                 rule.rule.to_string(),
                 volumes.clone(),
                 rule.snapshots.to_string(),
-                rule.latest.map_or_else(dash, utc),
-                utc(rule.next),
+                rule.latest.map_or_else(dash, minute),
+                minute(rule.next),
             ]);
         }
     }
     table.render()
+}
+
+/// A time without its seconds, so that the table fits a terminal: `2026-11-21T05:36Z`.
+fn minute(seconds: u64) -> String {
+    const MINUTE_CHARS: usize = 16;
+    let time = utc(seconds);
+    format!("{}Z", time.get(..MINUTE_CHARS).unwrap_or(&time))
 }
 
 /// Renders the findings of a file system check.
@@ -322,6 +329,26 @@ pub fn portal_list(portals: &[PortalView]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn schedules_fit_a_terminal() {
+        let rule = control::answer::RuleView {
+            rule: "daily at 03:00 keep 7".parse().expect("a rule"),
+            next: 1_795_254_429,
+            latest: Some(1_795_254_429),
+            snapshots: 7,
+        };
+        let schedule = ScheduleView {
+            of: "tank".to_owned(),
+            rules: vec![rule],
+            skip_unchanged: false,
+            volumes: Vec::new(),
+        };
+        let text = schedule_list(&[schedule]);
+        let widths = text.lines().map(|line| line.chars().count());
+        assert!(widths.max() <= Some(80), "{text}");
+        assert!(text.ends_with("2026-11-21T09:47Z\n"), "{text}");
+    }
 
     #[test]
     fn ten_damaged_ranges_are_listed_and_the_rest_counted() {

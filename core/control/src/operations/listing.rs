@@ -93,9 +93,10 @@ macro_rules! table_arguments {
         /// The columns and the order of the table.
         #[derive(Debug, clap::Args)]
         pub struct TableArguments {
-            /// Sort by this column, ascending
+            /// Sort by one of the columns, ascending
             #[arg(
                         long,
+                        hide_possible_values = true,
                         value_name = "COLUMN",
                         value_parser = clap::builder::PossibleValuesParser::new(COLUMNS.all())
                     )]
