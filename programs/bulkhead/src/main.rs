@@ -133,7 +133,13 @@ fn perform(program: Program, common: &Common, out: Printer) -> Result<ExitCode, 
         }
         Program::Bench(command) => engines::bench::run(&command, out),
         Program::Completion { shell } => out.text(&cli::completions(shell)),
-        Program::Names { word } => out.text(&pools::names(common, &word).join("\n")),
+        Program::Names { word, properties } => {
+            let names = match properties.as_deref() {
+                Some([noun, name]) => pools::property_names(common, noun, name, &word),
+                _ => pools::names(common, &word),
+            };
+            out.text(&names.join("\n"))
+        }
         Program::Definitions { examples } => out.text(&cli::definitions(&examples)?.to_string()),
         Program::Man { directory } => cli::manual_pages(&directory)
             .map_err(Failure::of(format!("write into {}", directory.display()))),

@@ -8,7 +8,7 @@ use crate::common::Common;
 use crate::managed;
 use crate::sockets;
 use control::answer::{PoolStatus, Status};
-use control::operations::{PoolSelector, TableOptions, filesystem, snapshot, target, volume};
+use control::operations::{PoolSelector, TableOptions, filesystem, pool, snapshot, target, volume};
 use control::request::{
     FilesystemRequest, PoolRequest, SnapshotRequest, TargetRequest, VolumeRequest,
 };
@@ -583,6 +583,30 @@ pub fn names(common: &Common, word: &str) -> Vec<String> {
     }
     names.retain(|name| name.starts_with(word));
     names
+}
+
+/// Returns the names of properties of an object that start with `word`, for completions: those of a pool, or of a
+/// dataset, that has a server here.
+pub fn property_names(common: &Common, noun: &str, name: &str, word: &str) -> Vec<String> {
+    let names = Vec::new();
+    let owned = name.to_owned();
+    let request = match noun {
+        "pool" => Request::Pool(pool::get::Get { names }.into()),
+        "volume" => Request::Volume(volume::get::Get { name: owned, names }.into()),
+        "filesystem" => Request::Filesystem(filesystem::get::Get { name: owned, names }.into()),
+        _ => return Vec::new(),
+    };
+    let pool = name.split('/').next().unwrap_or_default();
+    let Ok(pool) = pool.parse::<PoolName>() else {
+        return Vec::new();
+    };
+    match crate::ask_server(common, &pool, request) {
+        Ok(Answer::Properties(all)) => {
+            let names = all.into_keys();
+            names.filter(|name| name.starts_with(word)).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 #[cfg(test)]

@@ -85,7 +85,13 @@ _bulkhead_with_names() {
     local word=${COMP_WORDS[COMP_CWORD]}
     if [[ $word != -* && ${#COMP_WORDS[@]} -gt 3 ]]; then
         local IFS=$'\n'
-        COMPREPLY+=($(bulkhead names "$word" 2>/dev/null))
+        local own=(bulkhead names "$word")
+        if [[ $COMP_CWORD -gt 3 && ${COMP_WORDS[2]} =~ ^(get|set|inherit)$ ]]; then
+            own=(bulkhead names --properties "${COMP_WORDS[1]}" "${COMP_WORDS[3]}" "$word")
+            # The value after NAME= is free.
+            [[ $word == = || ${COMP_WORDS[COMP_CWORD-1]} == = ]] && return
+        fi
+        COMPREPLY+=($("${own[@]}" 2>/dev/null))
     fi
 }
 complete -F _bulkhead_with_names -o nosort -o bashdefault -o default bulkhead
@@ -93,6 +99,7 @@ complete -F _bulkhead_with_names -o nosort -o bashdefault -o default bulkhead
 
 const FISH_NAMES: &str = r#"
 complete -c bulkhead -n 'test (count (commandline -opc)) -gt 2' -a '(bulkhead names (commandline -ct) 2>/dev/null)'
+complete -c bulkhead -n 'test (count (commandline -opc)) -gt 3; and contains (commandline -opc)[3] get set inherit' -a '(bulkhead names --properties (commandline -opc)[2] (commandline -opc)[4] (commandline -ct) 2>/dev/null)'
 "#;
 
 /// Positional arguments with names query the servers.
@@ -181,6 +188,9 @@ mod tests {
     fn completion_queries_names() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             assert!(write(shell).contains("bulkhead names"), "{shell}");
+        }
+        for shell in [Shell::Bash, Shell::Fish] {
+            assert!(write(shell).contains("names --properties"), "{shell}");
         }
         assert!(write(Shell::Zsh).contains(":_bulkhead_names'"));
     }

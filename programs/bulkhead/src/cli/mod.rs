@@ -191,6 +191,9 @@ pub enum Program {
         /// The prefix
         #[arg(default_value = "", allow_hyphen_values = true)]
         word: String,
+        /// Those of the properties of this object instead: `pool`, `volume` or `filesystem`, and its name
+        #[arg(long, num_args = 2, value_names = ["NOUN", "NAME"])]
+        properties: Option<Vec<String>>,
     },
     /// Print the verbs, and the definitions of command lines: for proofs
     #[command(hide = true)]

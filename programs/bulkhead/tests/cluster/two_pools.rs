@@ -114,6 +114,14 @@ fn lists_cover_all_pools_and_names_select_the_pool() {
     let names: Vec<&str> = names.lines().collect();
     assert_eq!(names, ["tank", "tank/v"]);
     assert_eq!(machine.ok("names tank/v@").out.trim(), "tank/v@s");
+    let properties = machine.ok("names --properties volume tank/v compr").out;
+    assert_eq!(properties, "compression\ncompressratio");
+    let properties = machine.ok("names --properties pool attic autot").out;
+    assert_eq!(properties, "autotrim");
+    assert_eq!(
+        machine.ok("names --properties volume other/v compr").out,
+        ""
+    );
     for server in servers {
         assert_eq!(server.stop(), 0, "{}", machine.log());
     }

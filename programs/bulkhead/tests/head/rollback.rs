@@ -180,7 +180,10 @@ fn diff_shows_written_and_freed_blocks() {
     let check = |words: &str| {
         let view = machine.ok(&format!("snapshot diff {words} --json")).json();
         assert_eq!(view["extents"], expected, "{words}");
-        assert_eq!((&view["written"], &view["freed"]), (&49_152.into(), &16_384.into()));
+        assert_eq!(
+            (&view["written"], &view["freed"]),
+            (&49_152.into(), &16_384.into())
+        );
     };
     // Unflushed writes of a client are included.
     check("tank/v@one");
@@ -190,7 +193,10 @@ fn diff_shows_written_and_freed_blocks() {
     let nothing = machine.ok("snapshot diff tank/v@two").out;
     assert!(nothing.contains("in 0 extent(s)"), "{nothing}");
     let text = machine.ok("snapshot diff tank/v@one two").out;
-    assert!(text.contains("48K written and 16K freed, in 3 extent(s)"), "{text}");
+    assert!(
+        text.contains("48K written and 16K freed, in 3 extent(s)"),
+        "{text}"
+    );
 
     machine.refused("snapshot diff tank/v@two one", 2, "older than");
     machine.refused("snapshot diff tank/v@none", 3, "no snapshot");
