@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use units::{HeadName, PoolName};
 
 /// `appliance`
@@ -30,6 +30,19 @@ pub enum ApplianceCommand {
     /// it is removed by hand, so that pools that are not served now can be read later.
     #[command(after_help = ROTATE_EXAMPLES)]
     RotateKey(CheckArgs),
+    /// Move all pools away from a head and exclude it, or let it serve pools again
+    ///
+    /// The head stays excluded until `off`, also after a boot. Its disks remain in use by pools with legs on it.
+    #[command(after_help = MAINTENANCE_EXAMPLES)]
+    Maintenance(MaintenanceArgs),
+    /// Stop all pools in order, then the cluster on all heads
+    ///
+    /// No head is fenced. When the heads boot next, they serve the pools again without a command.
+    #[command(after_help = SHUTDOWN_EXAMPLES)]
+    Shutdown(ShutdownArgs),
+    /// Start the cluster on all heads after `shutdown`, and wait until all pools are served
+    #[command(after_help = START_EXAMPLES)]
+    Start(CheckArgs),
     /// Print the JSON schema of the file, for editors
     Schema,
     /// The facts of a head for `check`, as lines of words separated by tabs; reads a list of disks
@@ -96,7 +109,69 @@ const ROTATE_EXAMPLES: &str = "Examples:
 
 Every head must be reachable. It may be repeated, also after it was cut off.";
 
-/// `appliance check`, `appliance rotate-key`
+const MAINTENANCE_EXAMPLES: &str = "Examples:
+  bulkhead appliance maintenance right on
+  bulkhead appliance maintenance right off
+
+Run it on a head of the cluster. Each pool of the head is moved to a head that can serve it; clients
+see the pause of a move. It is refused if there is no such head.";
+
+const SHUTDOWN_EXAMPLES: &str = "Examples:
+  bulkhead appliance shutdown --ssh
+  bulkhead appliance shutdown --ssh --yes --power-off
+
+Every member of the cluster must be reachable. Clients lose their volumes and files until the heads
+serve again: with connected clients it requires --yes. It may be repeated, also after it was cut
+off; `start` takes it back.";
+
+const START_EXAMPLES: &str = "Examples:
+  bulkhead appliance start --ssh
+
+Not needed after a boot: enabled heads serve their pools by themselves.";
+
+/// `appliance maintenance`
+#[derive(Debug, Args)]
+pub struct MaintenanceArgs {
+    /// The head
+    pub head: HeadName,
+    /// Begin or end it
+    #[arg(value_enum)]
+    pub state: Switch,
+    /// The appliance file
+    #[arg(long, value_name = "FILE", default_value = appliance::plan::APPLIANCE_PATH)]
+    pub file: PathBuf,
+    /// The connections to the heads.
+    #[command(flatten)]
+    pub ways: Transports,
+    /// Stop the pools that no other head can serve now
+    #[arg(long)]
+    pub stop_pools: bool,
+}
+
+/// Begin or end of a maintenance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    /// Move all pools away, and exclude the head
+    On,
+    /// Let the head serve pools again
+    Off,
+}
+
+/// `appliance shutdown`
+#[derive(Debug, Args)]
+pub struct ShutdownArgs {
+    /// As for a check.
+    #[command(flatten)]
+    pub of: CheckArgs,
+    /// Stop the pools while clients are connected
+    #[arg(long)]
+    pub yes: bool,
+    /// Switch all heads off afterwards, this one last
+    #[arg(long)]
+    pub power_off: bool,
+}
+
+/// `appliance check`, `appliance rotate-key`, `appliance start`
 #[derive(Debug, Args)]
 pub struct CheckArgs {
     /// The appliance file

@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use appliance::Appliance;
 use appliance::render::{address_id, pool_id};
-use appliance::xml::{Element, XmlError};
+use appliance::xml::Element;
 use units::{HeadName, PoolName};
 
 use crate::host::{Host, HostError, must};
 use crate::process::Invocation;
+use crate::situation::{Situation, SituationError, is};
 
 /// Time allowed for the agents of addresses, in addition to the pool's own.
 const ADDRESSES_TIME_LIMIT: Duration = Duration::from_secs(40);
@@ -83,9 +84,9 @@ pub enum HandOverError {
     /// A tool failed.
     #[error(transparent)]
     Tool(#[from] HostError),
-    /// The output of a tool cannot be parsed.
-    #[error("parse the output of crm_mon")]
-    Xml(#[from] XmlError),
+    /// The state of the cluster cannot be read.
+    #[error(transparent)]
+    Situation(#[from] SituationError),
 }
 
 /// Returns the head that serves `pool` now if it is not `to`; `None` if `to` serves it.
@@ -217,24 +218,7 @@ fn wait(
     }
 }
 
-/// The output of crm_mon(8).
-#[derive(Clone, Debug)]
-struct Situation(Element);
-
 impl Situation {
-    fn look(machine: &dyn Host) -> Result<Self, HandOverError> {
-        let output = must(
-            machine,
-            &Invocation::new("crm_mon", &["--output-as", "xml"]),
-        )?;
-        Ok(Self(Element::parse(&output.text())?))
-    }
-
-    fn section<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a Element> + use<'a> {
-        let section = self.0.child(name);
-        section.into_iter().flat_map(|section| &section.children)
-    }
-
     /// The head that serves `resource`, if `to` may take it over; `None` if `to` serves it.
     fn may_move(
         &self,
@@ -264,7 +248,7 @@ impl Situation {
     }
 
     /// Why `to` cannot take over now.
-    fn hindrance(&self, resource: &str, to: &HeadName) -> Option<String> {
+    pub(crate) fn hindrance(&self, resource: &str, to: &HeadName) -> Option<String> {
         let options = self
             .section("summary")
             .find(|e| e.name == "cluster_options");
@@ -275,9 +259,7 @@ impl Situation {
         if dc.is_some_and(|dc| dc.attribute("with_quorum") == Some("false")) {
             return Some("the heads that see each other have no quorum".to_owned());
         }
-        let mut nodes = self.section("nodes");
-        let node = nodes.find(|node| node.attribute("name") == Some(to.as_str()));
-        let Some(node) = node else {
+        let Some(node) = self.node(to) else {
             return Some("the cluster does not know it: it was never a member".to_owned());
         };
         if !is(node, "online") {
@@ -285,7 +267,7 @@ impl Situation {
         }
         if is(node, "standby") || is(node, "standby_onfail") {
             return Some(format!(
-                "it is in standby: `crm_standby --node {to} --delete` removes that"
+                "it is in standby: `bulkhead appliance maintenance {to} off` ends that"
             ));
         }
         if is(node, "maintenance") {
@@ -357,26 +339,6 @@ impl Situation {
         (is_too_much && threshold > 0).then_some(count)
     }
 
-    fn resource(&self, id: &str) -> Option<&Element> {
-        self.section("resources").find(|one| one.id() == Some(id))
-    }
-
-    /// The only head on which `resource` is started.
-    fn server<'a>(&'a self, resource: &str) -> Option<&'a str> {
-        let resource = self.resource(resource)?;
-        let is_started = resource.attribute("role") == Some("Started")
-            && resource.attribute("pending").is_none()
-            && !is(resource, "failed");
-        match resource.children.as_slice() {
-            [node] if is_started => node.attribute("name"),
-            _ => None,
-        }
-    }
-
-    fn is_served(&self, resource: &str, by: &HeadName) -> bool {
-        self.server(resource) == Some(by.as_str())
-    }
-
     /// A failure on `to` that is not in `before`, as the cluster describes it.
     fn new_failure(&self, before: &Self, resources: &[String], to: &HeadName) -> Option<String> {
         let known: Vec<&Element> = before.section("failures").collect();
@@ -396,10 +358,6 @@ impl Situation {
             reason => Some(reason.to_owned()),
         }
     }
-}
-
-fn is(element: &Element, attribute: &str) -> bool {
-    element.attribute(attribute) == Some("true")
 }
 
 #[cfg(test)]
@@ -529,7 +487,7 @@ mod tests {
                     right: r#"online="true" standby="true""#,
                     ..Cluster::new("left")
                 },
-                "crm_standby --node right",
+                "maintenance right off",
             ),
             (
                 Cluster {

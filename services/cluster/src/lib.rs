@@ -22,6 +22,8 @@ pub mod process;
 pub mod retire;
 pub mod rotate;
 mod safeguard_queries;
+pub mod situation;
+pub mod standby;
 pub mod steps;
 
 pub use apply::{ApplyError, apply};

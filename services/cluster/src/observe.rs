@@ -87,7 +87,7 @@ fn observe_head(
     machine: &dyn Host,
     desired: &DesiredState,
 ) -> Result<HeadActual, HostError> {
-    let (portals, clients) = portals(machine, desired)?;
+    let (portals, clients) = portals(machine, &desired.program)?;
     let mut head = HeadActual {
         portals,
         clients,
@@ -177,12 +177,12 @@ struct PortalLine {
 }
 
 /// The listening addresses and the number of clients, by pool.
-type Served = (BTreeMap<PoolName, Portals>, BTreeMap<PoolName, u64>);
+pub(crate) type Served = (BTreeMap<PoolName, Portals>, BTreeMap<PoolName, u64>);
 
 /// The listening addresses and numbers of clients of the servers that run there. A head without servers, or with an
 /// older version, only returns an exit code.
-fn portals(machine: &dyn Host, desired: &DesiredState) -> Result<Served, HostError> {
-    let program = desired.program.to_string_lossy();
+pub(crate) fn portals(machine: &dyn Host, program: &Path) -> Result<Served, HostError> {
+    let program = program.to_string_lossy();
     let output = machine.run(&Invocation::new(&program, &["portal", "list", "--json"]))?;
     // Includes the servers that responded when a response is missing.
     let lines: Vec<PortalLine> = serde_json::from_slice(&output.stdout).unwrap_or_default();

@@ -52,8 +52,8 @@ fn failure(error: &HandOverError) -> Failure {
         E::UnknownPool(_) | E::UnknownHead { .. } => FailureKind::NotFound,
         E::NotAllowed { .. } => FailureKind::Usage,
         E::NotReady { .. } | E::NotServed(_) => FailureKind::Unavailable,
-        E::Failed { .. } | E::Xml(_) => FailureKind::Failed,
-        E::Tool(_) => FailureKind::Unreachable,
+        E::Failed { .. } => FailureKind::Failed,
+        E::Tool(_) | E::Situation(_) => FailureKind::Unreachable,
     };
     let failure = Failure::from_chain(kind, error);
     match error {
@@ -61,7 +61,9 @@ fn failure(error: &HandOverError) -> Failure {
             "the pool is where the cluster has put it (`crm_mon`); its log is POOL.log in the \
              state directory of {head}"
         )),
-        E::Tool(_) => failure.advise("run it as root on a head with a running Pacemaker"),
+        E::Tool(_) | E::Situation(_) => {
+            failure.advise("run it as root on a head with a running Pacemaker")
+        }
         _ => failure,
     }
 }

@@ -92,17 +92,21 @@ fn cluster_pool_destroy_export_and_impossible_move_are_refused() {
             "pool move tank HEAD",
         ],
     );
-    shell(
-        &place,
-        "left",
-        "crm_attribute --node right --name standby --update on",
+    let maintenance = |words: &str| {
+        let output = on("left", &format!("appliance maintenance {words} --ssh"));
+        assert!(output.status.success(), "{}", output_text(&output));
+        output_text(&output)
+    };
+    maintenance("right on");
+    refused(
+        &on("left", "pool move tank right"),
+        &["right", "bulkhead appliance maintenance right off"],
     );
-    refused(&on("left", "pool move tank right"), &["right", "standby"]);
-    shell(
-        &place,
-        "left",
-        "crm_attribute --node right --name standby --delete",
+    refused(
+        &on("left", "appliance maintenance left on --ssh"),
+        &["no other head can serve tank", "--stop-pools"],
     );
+    maintenance("right off");
     assert!(
         place.status().contains("pool tank: served by left"),
         "{}",
@@ -125,6 +129,52 @@ fn cluster_pool_destroy_export_and_impossible_move_are_refused() {
         &["right has the number 3 in the file and 2 in the running cluster"],
     );
     assert_all_on(&place);
+
+    // The pool is served elsewhere during maintenance, and returns by a move only.
+    assert!(maintenance("left on").contains("tank: move to right"));
+    place.wait_for("pool tank: served by right");
+    assert!(maintenance("left on").contains("in maintenance already"));
+    maintenance("left off");
+    shell(&place, "left", "bulkhead pool move tank left");
+
+    // Pools and cluster stop in order, and no head is powered off.
+    let planned = |words: &str| {
+        let output = on("right", &format!("appliance {words} --ssh"));
+        assert!(output.status.success(), "{}", output_text(&output));
+        output_text(&output)
+    };
+    planned("shutdown");
+    for head in ["left", "right"] {
+        let running = place.shell(
+            head,
+            "pgrep -x pacemakerd || pgrep -f '[p]ool-server tank'",
+            "",
+        );
+        assert!(
+            !running.status.success(),
+            "{head}: {}",
+            output_text(&running)
+        );
+        assert!(!has_address(&place, head, "10.77.1.100"));
+    }
+    assert!(planned("shutdown").contains("stopped on all reachable heads already"));
+    assert!(planned("start").contains("all pools are served"));
+    assert!(planned("start").contains("served already"));
+    // The next power loss ends a shutdown, too: both heads serve after their boot.
+    planned("shutdown");
+    for words in [
+        "power left off",
+        "power right off",
+        "power right on",
+        "power left on",
+    ] {
+        place.ok(words);
+    }
+    place.wait_for("pool tank: served by ");
+    assert_all_on(&place);
+    if !place.status().contains("served by left") {
+        shell(&place, "left", "bulkhead pool move tank left");
+    }
 
     // An address that Pacemaker has found by a probe, because the pool itself set it.
     let refresh = "crm_resource --refresh --resource address-10.77.1.100 && crm_resource --wait";

@@ -1,0 +1,768 @@
+//! Planned absences: a head in maintenance serves no pool until that ends; an appliance that is shut down stops its
+//! pools in order, and no head fences another one.
+//!
+//! Both are standby of Pacemaker's nodes. Maintenance is stored in the configuration. A shutdown uses an attribute that
+//! each Pacemaker forgets when it stops, so that the pools are served again after the next boot, without a command.
+
+use std::fmt;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use appliance::Appliance;
+use appliance::render::pool_id;
+use units::{HeadName, PoolName};
+
+use crate::host::{Host, HostError, Hosts, must};
+use crate::observe::pacemaker_runs;
+use crate::process::Invocation;
+use crate::situation::{Situation, SituationError, is};
+
+/// Polling interval of the cluster.
+const POLL: Duration = Duration::from_millis(500);
+/// Time allowed for a move of a pool, in addition to its own limits.
+const MOVE_RESERVE: Duration = Duration::from_secs(90);
+/// Time limit for the start or stop of a unit.
+const UNIT_TIME_LIMIT: Duration = Duration::from_secs(180);
+/// Time allowed for the agents of addresses and for Pacemaker itself, in addition to the limits of the pools.
+const CLUSTER_RESERVE: Duration = Duration::from_secs(60);
+/// Time limit for Pacemaker to respond after its start: a head that boots alone first waits for the other heads.
+const START_TIME_LIMIT: Duration = Duration::from_secs(180);
+/// The units of the cluster, in the order of their start.
+const UNITS: [&str; 3] = [
+    "corosync.service",
+    "corosync-qdevice.service",
+    "pacemaker.service",
+];
+
+/// A completed or begun step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A pool is moved away.
+    Move(PoolName, HeadName),
+    /// A head serves no pool from now on.
+    Standby(HeadName),
+    /// A head serves pools again.
+    Return(HeadName),
+    /// The pools are stopped on all heads.
+    Stop(Vec<PoolName>),
+    /// Pacemaker and Corosync are stopped on a head.
+    StopCluster(HeadName),
+    /// Pacemaker and Corosync are started on a head.
+    StartCluster(HeadName),
+    /// A head is switched off.
+    PowerOff(HeadName),
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Move(pool, to) => write!(f, "{pool}: move to {to}"),
+            Self::Standby(head) => write!(f, "{head}: standby"),
+            Self::Return(head) => write!(f, "{head}: end of standby"),
+            Self::Stop(pools) => write!(f, "stop {}", names(pools)),
+            Self::StopCluster(head) => write!(f, "{head}: stop Pacemaker and Corosync"),
+            Self::StartCluster(head) => write!(f, "{head}: start Corosync and Pacemaker"),
+            Self::PowerOff(head) => write!(f, "{head}: power off"),
+        }
+    }
+}
+
+fn names<T: fmt::Display>(all: &[T]) -> String {
+    let all: Vec<String> = all.iter().map(ToString::to_string).collect();
+    all.join(", ")
+}
+
+/// Why an absence did not begin or end.
+#[derive(Debug, thiserror::Error)]
+pub enum StandbyError {
+    /// The file has no such head.
+    #[error("{head} is no head of this appliance; its heads are {heads}")]
+    UnknownHead {
+        /// The requested head.
+        head: HeadName,
+        /// The heads of the appliance.
+        heads: String,
+    },
+    /// No Pacemaker responds.
+    #[error("Pacemaker responds on no reachable head")]
+    NoCluster,
+    /// Pools would stop.
+    #[error("no other head can serve {}", .0.join("; "))]
+    NoOtherHead(Vec<String>),
+    /// A member cannot be reached.
+    #[error("{0} is a member of the cluster and cannot be reached: {1}")]
+    Unreachable(HeadName, String),
+    /// Resources did not stop.
+    #[error("not stopped within {limit_s} s: {active}; the pools are allowed to run again")]
+    StillActive {
+        /// The resources.
+        active: String,
+        /// The limit, in seconds.
+        limit_s: u64,
+    },
+    /// Pools are not served after the start.
+    #[error("not served within {limit_s} s: {}", names(.pools))]
+    NotServed {
+        /// The pools.
+        pools: Vec<PoolName>,
+        /// The limit, in seconds.
+        limit_s: u64,
+    },
+    /// A command failed on a head.
+    #[error("{head}: {step}")]
+    Failed {
+        /// The head.
+        head: HeadName,
+        /// The step, in words.
+        step: String,
+        /// The cause.
+        #[source]
+        source: HostError,
+    },
+    /// The state of the cluster is not known.
+    #[error("read the state of the cluster")]
+    Situation(#[from] SituationError),
+}
+
+/// The result of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The requested state exists already.
+    Already,
+    /// It was changed.
+    Changed,
+}
+
+/// An appliance whose heads are reached.
+pub struct Planned<'a> {
+    /// The reachable heads.
+    pub machines: &'a Hosts,
+    /// The description of the appliance.
+    pub appliance: &'a Appliance,
+    /// The binary on every head.
+    pub program: &'a Path,
+    /// Reports each step before it begins.
+    pub progress: &'a mut dyn FnMut(&Step),
+}
+
+/// How long Pacemaker retains an attribute of a node.
+#[derive(Clone, Copy)]
+enum Lifetime {
+    Forever,
+    Reboot,
+}
+
+impl Lifetime {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Forever => "forever",
+            Self::Reboot => "reboot",
+        }
+    }
+}
+
+impl<'a> Planned<'a> {
+    /// Moves all pools away from `head` and excludes it until [`Planned::end_maintenance`]. With `stop_pools` a pool
+    /// that no other head can serve is stopped.
+    ///
+    /// # Errors
+    ///
+    /// A pool cannot be moved, or the cluster does not respond. The pools that were moved before stay where they are.
+    pub fn begin_maintenance(
+        &mut self,
+        head: &HeadName,
+        stop_pools: bool,
+    ) -> Result<Outcome, StandbyError> {
+        let (by, machine) = self.responding(head)?;
+        let now = Situation::look(machine)?;
+        let is_there = now.node(head).is_some_and(|node| is(node, "standby"));
+        if is_there && self.served(&now, head).is_empty() {
+            return Ok(Outcome::Already);
+        }
+        let (mut moves, mut stuck) = (Vec::new(), Vec::new());
+        for pool in self.served(&now, head) {
+            match self.other_head(&now, &pool, head) {
+                Ok(to) => moves.push((pool, to)),
+                Err(why) => stuck.push(format!("{pool} ({why})")),
+            }
+        }
+        if !stuck.is_empty() && !stop_pools {
+            return Err(StandbyError::NoOtherHead(stuck));
+        }
+        for (pool, to) in moves {
+            let step = Step::Move(pool.clone(), to.clone());
+            (self.progress)(&step);
+            let program = self.program.to_string_lossy();
+            let arguments = ["pool", "move", pool.as_str(), to.as_str()];
+            let limit = self.pool_limit() + MOVE_RESERVE;
+            let invocation = Invocation::new(&program, &arguments).within(limit);
+            must(machine, &invocation).map_err(failed(&by, &step))?;
+        }
+        self.standby((&by, machine), head, Lifetime::Forever)?;
+        let limit = self.pool_limit() + CLUSTER_RESERVE;
+        let deadline = Instant::now() + limit;
+        loop {
+            let left = self.served(&Situation::look(machine)?, head);
+            if left.is_empty() {
+                return Ok(Outcome::Changed);
+            }
+            if Instant::now() >= deadline {
+                return Err(StandbyError::StillActive {
+                    active: names(&left),
+                    limit_s: limit.as_secs(),
+                });
+            }
+            thread::sleep(POLL);
+        }
+    }
+
+    /// Lets `head` serve pools again.
+    ///
+    /// # Errors
+    ///
+    /// The cluster does not respond.
+    pub fn end_maintenance(&mut self, head: &HeadName) -> Result<Outcome, StandbyError> {
+        let (by, machine) = self.responding(head)?;
+        let now = Situation::look(machine)?;
+        if !now.node(head).is_some_and(|node| is(node, "standby")) {
+            return Ok(Outcome::Already);
+        }
+        let step = Step::Return(head.clone());
+        (self.progress)(&step);
+        for lifetime in [Lifetime::Reboot, Lifetime::Forever] {
+            forget(machine, head, lifetime).map_err(failed(&by, &step))?;
+        }
+        Ok(Outcome::Changed)
+    }
+
+    /// Stops all pools, then the cluster on all heads, and switches the heads off with `power_off`. `is_here` tells
+    /// which head this process runs on: it is the last one.
+    ///
+    /// # Errors
+    ///
+    /// A member cannot be reached, or a pool does not stop: the pools are then allowed to run again.
+    pub fn shut_down(
+        &mut self,
+        power_off: bool,
+        is_here: &dyn Fn(&HeadName) -> bool,
+    ) -> Result<Outcome, StandbyError> {
+        let running: Vec<HeadName> = self.running();
+        if let Some(first) = running.first() {
+            let machine = self.machines[first].as_ref();
+            let now = Situation::look(machine)?;
+            let heads = self.appliance.heads.keys();
+            let mut members = heads.filter(|head| now.is_member(head));
+            if let Some(head) = members.find(|head| !running.contains(head)) {
+                let why = match self.machines.contains_key(head) {
+                    true => "its Pacemaker does not respond",
+                    false => "there is no connection",
+                };
+                return Err(StandbyError::Unreachable(head.clone(), why.to_owned()));
+            }
+            self.stop_pools(first, machine, &running)?;
+            for head in &running {
+                self.stop_cluster(head)?;
+            }
+        }
+        if power_off {
+            let mut heads: Vec<&HeadName> = self.machines.keys().collect();
+            heads.sort_by_key(|head| is_here(head));
+            for head in heads {
+                let step = Step::PowerOff(head.clone());
+                (self.progress)(&step);
+                let invocation = Invocation::new("systemctl", &["poweroff"]);
+                must(self.machines[head].as_ref(), &invocation).map_err(failed(head, &step))?;
+            }
+        }
+        Ok(match running.is_empty() && !power_off {
+            true => Outcome::Already,
+            false => Outcome::Changed,
+        })
+    }
+
+    /// Starts the cluster on all heads, and returns when every pool is served.
+    ///
+    /// # Errors
+    ///
+    /// A unit does not start, or a pool is not served in time.
+    pub fn start(&mut self) -> Result<Outcome, StandbyError> {
+        let running = self.running();
+        let mut outcome = Outcome::Already;
+        for (head, machine) in self.machines {
+            if running.contains(head) {
+                continue;
+            }
+            outcome = Outcome::Changed;
+            let step = Step::StartCluster(head.clone());
+            (self.progress)(&step);
+            for unit in UNITS {
+                let machine = machine.as_ref();
+                if is_enabled(machine, unit).map_err(failed(head, &step))? {
+                    let start = Invocation::new("systemctl", &["start", unit]);
+                    let start = start.within(UNIT_TIME_LIMIT);
+                    must(machine, &start).map_err(failed(head, &step))?;
+                }
+            }
+        }
+        let limit = START_TIME_LIMIT + self.pool_limit();
+        let deadline = Instant::now() + limit;
+        loop {
+            let left = match self.running().first() {
+                Some(head) => {
+                    let machine = self.machines[head].as_ref();
+                    let now = Situation::look(machine)?;
+                    // A shutdown that was cut off leaves heads in standby.
+                    for head in self.appliance.heads.keys() {
+                        let step = Step::Return(head.clone());
+                        forget(machine, head, Lifetime::Reboot).map_err(failed(head, &step))?;
+                    }
+                    let pools = self.appliance.pools.keys();
+                    let left = pools.filter(|pool| now.server(&pool_id(pool)).is_none());
+                    left.cloned().collect()
+                }
+                None => self.appliance.pools.keys().cloned().collect::<Vec<_>>(),
+            };
+            if left.is_empty() {
+                return Ok(outcome);
+            }
+            if Instant::now() >= deadline {
+                return Err(StandbyError::NotServed {
+                    pools: left,
+                    limit_s: limit.as_secs(),
+                });
+            }
+            outcome = Outcome::Changed;
+            thread::sleep(POLL);
+        }
+    }
+
+    /// Puts all heads in standby until their Pacemaker stops, and returns when no resource is active.
+    fn stop_pools(
+        &mut self,
+        by: &HeadName,
+        machine: &dyn Host,
+        heads: &[HeadName],
+    ) -> Result<(), StandbyError> {
+        (self.progress)(&Step::Stop(self.appliance.pools.keys().cloned().collect()));
+        let mut stopped = Ok(());
+        for head in heads {
+            stopped = stopped.and_then(|()| self.standby((by, machine), head, Lifetime::Reboot));
+        }
+        let limit = self.pool_limit() + CLUSTER_RESERVE;
+        let deadline = Instant::now() + limit;
+        let stopped = stopped.and_then(|()| {
+            loop {
+                let active = Situation::look(machine)?.active();
+                if active.is_empty() {
+                    return Ok(());
+                }
+                if Instant::now() >= deadline {
+                    return Err(StandbyError::StillActive {
+                        active: names(&active),
+                        limit_s: limit.as_secs(),
+                    });
+                }
+                thread::sleep(POLL);
+            }
+        });
+        if stopped.is_err() {
+            for head in heads {
+                if let Err(error) = forget(machine, head, Lifetime::Reboot) {
+                    tracing::warn!(%head, %error, "is still in standby");
+                }
+            }
+        }
+        stopped
+    }
+
+    fn stop_cluster(&mut self, head: &HeadName) -> Result<(), StandbyError> {
+        let step = Step::StopCluster(head.clone());
+        (self.progress)(&step);
+        let machine = self.machines[head].as_ref();
+        for unit in UNITS.iter().rev() {
+            let installed = Invocation::new("systemctl", &["is-active", "--quiet", unit]);
+            let is_active = machine.run(&installed).map_err(HostError::from);
+            if is_active.map_err(failed(head, &step))?.code == 0 {
+                let stop = Invocation::new("systemctl", &["stop", unit]).within(UNIT_TIME_LIMIT);
+                must(machine, &stop).map_err(failed(head, &step))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn standby(
+        &mut self,
+        (by, machine): (&HeadName, &dyn Host),
+        head: &HeadName,
+        lifetime: Lifetime,
+    ) -> Result<(), StandbyError> {
+        let step = Step::Standby(head.clone());
+        (self.progress)(&step);
+        let name = lifetime.name();
+        let arguments = [
+            "--node",
+            head.as_str(),
+            "--name",
+            "standby",
+            "--update",
+            "on",
+            "--lifetime",
+            name,
+        ];
+        let invocation = Invocation::new("crm_attribute", &arguments);
+        must(machine, &invocation).map_err(failed(by, &step))?;
+        Ok(())
+    }
+
+    /// The pools of the file that `head` serves.
+    fn served(&self, now: &Situation, head: &HeadName) -> Vec<PoolName> {
+        let pools = self.appliance.pools.keys();
+        let served = pools.filter(|pool| now.is_served(&pool_id(pool), head));
+        served.cloned().collect()
+    }
+
+    /// Another head that can serve the pool, or the reasons why there is none.
+    fn other_head(
+        &self,
+        now: &Situation,
+        pool: &PoolName,
+        head: &HeadName,
+    ) -> Result<HeadName, String> {
+        let heads = self.appliance.heads_of(&self.appliance.pools[pool]);
+        let mut reasons = Vec::new();
+        for other in heads.into_iter().filter(|other| other != head) {
+            match now.hindrance(&pool_id(pool), &other) {
+                None => return Ok(other),
+                Some(why) => reasons.push(format!("{other}: {why}")),
+            }
+        }
+        Err(match reasons.is_empty() {
+            true => "the file allows no other head".to_owned(),
+            false => reasons.join(", "),
+        })
+    }
+
+    /// The longest stop of a pool and its start elsewhere.
+    fn pool_limit(&self) -> Duration {
+        let times = self.appliance.timeouts();
+        Duration::from_secs(u64::from(times.pool_stop_s) + u64::from(times.pool_start_s))
+    }
+
+    /// The reachable heads with a Pacemaker that responds.
+    fn running(&self) -> Vec<HeadName> {
+        let machines = self.machines.iter();
+        let running = machines.filter(|(_, machine)| pacemaker_runs(machine.as_ref()));
+        running.map(|(head, _)| head.clone()).collect()
+    }
+
+    /// A head whose Pacemaker responds, if possible not `head`, which must be a head of the appliance.
+    fn responding(&self, head: &HeadName) -> Result<(HeadName, &'a dyn Host), StandbyError> {
+        if !self.appliance.heads.contains_key(head) {
+            let heads: Vec<&HeadName> = self.appliance.heads.keys().collect();
+            return Err(StandbyError::UnknownHead {
+                head: head.clone(),
+                heads: names(&heads),
+            });
+        }
+        let mut running = self.running();
+        running.sort_by_key(|one| one == head);
+        let by = running.into_iter().next().ok_or(StandbyError::NoCluster)?;
+        let machines = self.machines;
+        let machine = machines[&by].as_ref();
+        Ok((by, machine))
+    }
+}
+
+/// Removes the attribute of a node. It is no failure if there is none.
+fn forget(machine: &dyn Host, head: &HeadName, lifetime: Lifetime) -> Result<(), HostError> {
+    let name = lifetime.name();
+    let arguments = [
+        "--node",
+        head.as_str(),
+        "--name",
+        "standby",
+        "--delete",
+        "--lifetime",
+        name,
+    ];
+    must(machine, &Invocation::new("crm_attribute", &arguments)).map(drop)
+}
+
+fn is_enabled(machine: &dyn Host, unit: &str) -> Result<bool, HostError> {
+    let arguments = ["is-enabled", "--quiet", unit];
+    Ok(machine.run(&Invocation::new("systemctl", &arguments))?.code == 0)
+}
+
+fn failed(head: &HeadName, step: &Step) -> impl FnOnce(HostError) -> StandbyError {
+    let (head, step) = (head.clone(), step.to_string());
+    move |source| StandbyError::Failed { head, step, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::process::{Output, RunError};
+
+    /// Two heads with the pools `tank` and `vault`.
+    #[derive(Default)]
+    struct State {
+        /// The head of each pool.
+        served: BTreeMap<&'static str, &'static str>,
+        standby: BTreeMap<String, &'static str>,
+        stopped: BTreeSet<&'static str>,
+        log: Vec<String>,
+    }
+
+    impl State {
+        fn can_serve(&self, head: &str) -> bool {
+            !self.stopped.contains(head) && !self.standby.contains_key(head)
+        }
+
+        /// What Pacemaker does after each change.
+        fn settle(&mut self) {
+            let heads: Vec<&str> = ["left", "right"]
+                .into_iter()
+                .filter(|head| self.can_serve(head))
+                .collect();
+            for pool in ["tank", "vault"] {
+                let by = self.served.get(pool).copied();
+                if by.is_some_and(|by| heads.contains(&by)) {
+                    continue;
+                }
+                match heads.first() {
+                    Some(head) => self.served.insert(pool, head),
+                    None => self.served.remove(pool),
+                };
+            }
+        }
+
+        fn mon(&self) -> String {
+            let nodes = ["left", "right"].map(|head| {
+                format!(
+                    r#"<node name="{head}" online="{}" standby="{}"/>"#,
+                    !self.stopped.contains(head),
+                    self.standby.contains_key(head)
+                )
+            });
+            let resources = ["tank", "vault"].map(|pool| match self.served.get(pool) {
+                Some(head) => format!(
+                    r#"<resource id="pool-{pool}" role="Started" active="true"><node name="{head}"/></resource>"#
+                ),
+                None => format!(r#"<resource id="pool-{pool}" role="Stopped" active="false"/>"#),
+            });
+            format!(
+                "<pacemaker-result><nodes>{}</nodes><resources>{}</resources></pacemaker-result>",
+                nodes.concat(),
+                resources.concat()
+            )
+        }
+    }
+
+    struct Head(&'static str, Arc<Mutex<State>>);
+
+    impl Host for Head {
+        fn run(&self, invocation: &Invocation) -> Result<Output, RunError> {
+            let mut state = self.1.lock().expect("no panic");
+            let words: Vec<&str> = invocation.arguments.iter().map(String::as_str).collect();
+            let (mut code, mut stdout) = (0, String::new());
+            match (invocation.program.as_str(), words.as_slice()) {
+                ("cibadmin", _) => code = state.stopped.contains(self.0).into(),
+                ("crm_mon", _) => stdout = state.mon(),
+                ("crm_attribute", ["--node", head, _, _, "--update", _, _, lifetime]) => {
+                    let lifetime = if *lifetime == "reboot" {
+                        "reboot"
+                    } else {
+                        "forever"
+                    };
+                    state.log.push(format!("standby {head} {lifetime}"));
+                    state.standby.insert((*head).to_owned(), lifetime);
+                    state.settle();
+                }
+                ("crm_attribute", ["--node", head, _, _, "--delete", _, lifetime]) => {
+                    if state
+                        .standby
+                        .get(*head)
+                        .is_some_and(|found| found == lifetime)
+                    {
+                        state.standby.remove(*head);
+                        state.settle();
+                    }
+                }
+                ("systemctl", ["is-active" | "is-enabled", ..]) => {}
+                ("systemctl", [verb @ ("stop" | "start"), unit]) => {
+                    state.log.push(format!("{verb} {} {unit}", self.0));
+                    match (*verb, unit.starts_with("pacemaker")) {
+                        ("stop", true) => {
+                            state.stopped.insert(self.0);
+                            state.standby.retain(|head, lifetime| {
+                                head.as_str() != self.0 || *lifetime != "reboot"
+                            });
+                        }
+                        ("start", true) => {
+                            state.stopped.remove(self.0);
+                            state.settle();
+                        }
+                        _ => {}
+                    }
+                }
+                ("systemctl", ["poweroff"]) => state.log.push(format!("off {}", self.0)),
+                ("/bulkhead", ["pool", "move", pool, to]) => {
+                    state.log.push(format!("move {pool} {to}"));
+                    let to = if *to == "left" { "left" } else { "right" };
+                    let pool = if *pool == "tank" { "tank" } else { "vault" };
+                    state.served.insert(pool, to);
+                }
+                other => panic!("{other:?}"),
+            }
+            Ok(Output {
+                code,
+                stdout: stdout.into_bytes(),
+                ..Output::default()
+            })
+        }
+    }
+
+    fn appliance() -> Appliance {
+        let text = include_str!("../../../examples/pair.toml");
+        let mut appliance = appliance::parse(text).expect("well formed").appliance;
+        let tank = appliance.pools.values().next().expect("a pool").clone();
+        let name = |name: &str| name.parse().expect("a name");
+        appliance.pools = [(name("tank"), tank.clone()), (name("vault"), tank)].into();
+        appliance
+    }
+
+    struct World {
+        state: Arc<Mutex<State>>,
+        machines: Hosts,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let state = Arc::new(Mutex::new(State {
+                served: [("tank", "left"), ("vault", "right")].into(),
+                ..State::default()
+            }));
+            let head =
+                |name: &'static str| -> Box<dyn Host> { Box::new(Head(name, Arc::clone(&state))) };
+            let machines =
+                ["left", "right"].map(|name| (name.parse().expect("a name"), head(name)));
+            Self {
+                machines: machines.into(),
+                state,
+            }
+        }
+
+        fn plan<R>(&self, then: impl FnOnce(&mut Planned<'_>) -> R) -> R {
+            then(&mut Planned {
+                machines: &self.machines,
+                appliance: &appliance(),
+                program: Path::new("/bulkhead"),
+                progress: &mut |_| {},
+            })
+        }
+
+        fn log(&self) -> Vec<String> {
+            std::mem::take(&mut self.state.lock().expect("no panic").log)
+        }
+
+        fn served(&self) -> Vec<(&'static str, &'static str)> {
+            let state = self.state.lock().expect("no panic");
+            state
+                .served
+                .iter()
+                .map(|(pool, head)| (*pool, *head))
+                .collect()
+        }
+    }
+
+    fn head(name: &str) -> HeadName {
+        name.parse().expect("a name")
+    }
+
+    #[test]
+    fn maintenance_moves_the_pools_first_and_ends() {
+        let world = World::new();
+        let begun = world.plan(|planned| planned.begin_maintenance(&head("left"), false));
+        assert_eq!(begun.expect("it begins"), Outcome::Changed);
+        assert_eq!(world.log(), ["move tank right", "standby left forever"]);
+        let again = world.plan(|planned| planned.begin_maintenance(&head("left"), false));
+        assert_eq!(again.expect("it is there"), Outcome::Already);
+        // The other head has no substitute now.
+        let refused = world.plan(|planned| planned.begin_maintenance(&head("right"), false));
+        let message = refused.expect_err("no other head").to_string();
+        for part in ["tank", "vault", "left: it is in standby"] {
+            assert!(message.contains(part), "{message}");
+        }
+        assert!(world.log().is_empty());
+        let ended = world.plan(|planned| planned.end_maintenance(&head("left")));
+        assert_eq!(ended.expect("it ends"), Outcome::Changed);
+        let ended = world.plan(|planned| planned.end_maintenance(&head("left")));
+        assert_eq!(ended.expect("it has ended"), Outcome::Already);
+        let unknown = world.plan(|planned| planned.end_maintenance(&head("middle")));
+        assert!(
+            unknown
+                .expect_err("unknown")
+                .to_string()
+                .contains("left, right")
+        );
+    }
+
+    #[test]
+    fn shutdown_stops_pools_before_any_cluster_and_start_serves_again() {
+        let world = World::new();
+        let is_here = |head: &HeadName| head.as_str() == "left";
+        let done = world.plan(|planned| planned.shut_down(true, &is_here));
+        assert_eq!(done.expect("it stops"), Outcome::Changed);
+        assert_eq!(
+            world.log(),
+            [
+                "standby left reboot",
+                "standby right reboot",
+                "stop left pacemaker.service",
+                "stop left corosync-qdevice.service",
+                "stop left corosync.service",
+                "stop right pacemaker.service",
+                "stop right corosync-qdevice.service",
+                "stop right corosync.service",
+                "off right",
+                "off left"
+            ]
+        );
+        assert!(world.served().is_empty());
+        let again = world.plan(|planned| planned.shut_down(false, &is_here));
+        assert_eq!(again.expect("it is stopped"), Outcome::Already);
+        let started = world.plan(|planned| planned.start());
+        assert_eq!(started.expect("it starts"), Outcome::Changed);
+        assert_eq!(world.served().len(), 2);
+        let again = world.plan(|planned| planned.start());
+        assert_eq!(again.expect("it is served"), Outcome::Already);
+    }
+
+    #[test]
+    fn shutdown_that_was_cut_off_is_taken_back_by_start() {
+        let world = World::new();
+        for name in ["left", "right"] {
+            let mut state = world.state.lock().expect("no panic");
+            state.standby.insert(name.to_owned(), "reboot");
+            state.settle();
+        }
+        assert!(world.served().is_empty());
+        world.plan(|planned| planned.start()).expect("it starts");
+        assert_eq!(world.served().len(), 2);
+    }
+
+    #[test]
+    fn unreachable_member_prevents_the_shutdown() {
+        let mut world = World::new();
+        world.machines.remove(&head("right"));
+        let refused = world.plan(|planned| planned.shut_down(false, &|_| false));
+        let message = refused.expect_err("a member is missing").to_string();
+        assert!(message.contains("right is a member"), "{message}");
+        assert!(world.log().is_empty());
+        assert_eq!(world.served().len(), 2);
+    }
+}
