@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from proof import runtime
-from proof.linux import filebench, files_disk, foreign_records, judges, judges_disk, kerberos, kernel_files, kernel_log, kernel_zfs, luggage, many_logs, modules, newer, root, shelf, tls, two_kernels
+from proof.linux import filebench, files_disk, foreign_records, judges, judges_disk, kerberos, kernel_files, kernel_log, kernel_zfs, luggage, many_logs, modules, newer, root, shelf, tls, two_kernels, xfstests
 from proof.linux.appliance import NETWORKS, Appliance, LabIncapable
 from proof.linux.drills import Drills
 from proof.linux.faults import Faults
@@ -33,7 +33,7 @@ ROUNDS = 6
 FILES_ROUNDS = 2
 """In the second round the kernel reads the files that we replayed in the first."""
 PARTS = ("initiator", "shares", "kerberos", "tls", "fencing", "drills", "kernel-zfs", "files", "two-kernels", "judges")
-MORE_PARTS = ("files-odd-records", "files-both-ways", "files-many-logs", "filebench")
+MORE_PARTS = ("files-odd-records", "files-both-ways", "files-many-logs", "filebench", "xfstests")
 """Run only on request: they are slow where the guest's processor is emulated."""
 
 
@@ -46,7 +46,8 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--logs", type=int, default=many_logs.COUNT, help=f"file systems of each round of files-many-logs, each with a log each way ({many_logs.COUNT})")
     parser.add_argument("--seed", type=int, default=0, help="replays the faults of two kernels, and the changes of files")
     parser.add_argument("--judge", choices=judges.ALL, action="append", help="only this judge of files over NFS; may be repeated")
-    parser.add_argument("--side", choices=judges.SIDES, action="append", help="only this mount is judged; may be repeated")
+    parser.add_argument("--side", choices=sorted({*judges.SIDES, *xfstests.SIDES}), action="append", help="only this mount is judged; may be repeated")
+    parser.add_argument("--tests", default="", help=f"arguments of xfstests' check (-g {xfstests.GROUP})")
     parser.add_argument("--personality", choices=filebench.PERSONALITIES, action="append", help="only this personality of filebench; may be repeated")
     parser.add_argument("--keep", action="store_true", help="keep the scratch directory")
     return parser.parse_args(argv)
@@ -383,12 +384,23 @@ def _judges(trial: Trial, scratch: Path, image: root.GuestImage, equipment: judg
     image = judges.pack(scratch, image, equipment.programs)
     machine = Machine(scratch, image, disks=[judges_disk.copy_of(equipment.disk, scratch)])
     server = PortalServer(scratch)
-    sides = [judges.SIDES[name] for name in arguments.side or judges.SIDES]
+    sides = [judges.SIDES[name] for name in arguments.side or judges.SIDES if name in judges.SIDES]
     with _met(trial, machine, server, has_share=True):
         bench = judges.Judges(machine, seed)
         trial.step("judges: prepare", bench.prepare, essential=True)
         for side in sides:
             trial.part(partial(_judge_side, trial, bench, side, arguments.judge or judges.ALL))
+
+
+def _xfstests(trial: Trial, scratch: Path, image: root.GuestImage, disk: Path, arguments: argparse.Namespace) -> None:
+    """The part with xfstests: by each version on the kernel's server, then on ours."""
+    machine = Machine(scratch, image, disks=[judges_disk.copy_of(disk, scratch)])
+    server = xfstests.Server(scratch)
+    with _met(trial, machine, server, has_share=True):
+        suite = xfstests.Suite(machine, arguments.tests)
+        trial.judged("xfstests: prepare", suite.prepare, essential=True)
+        for side in (xfstests.SIDES[name] for name in arguments.side or xfstests.SIDES if name in xfstests.SIDES):
+            trial.judged(f"xfstests: {side.name}", partial(suite.perform, side))
 
 
 def _filebench(trial: Trial, scratch: Path, image: root.GuestImage, disk: Path, built: filebench.Built, arguments: argparse.Namespace) -> None:
@@ -487,6 +499,7 @@ def main(argv: list[str]) -> int:
         newer.fetch()
     equipment = judges.fetch() if "judges" in parts else None
     disk, built = (judges_disk.judges_disk(), filebench.built()) if "filebench" in parts else (None, None)
+    suite = xfstests.disk() if "xfstests" in parts else None
     make_networks()
     trial = Trial()
     with runtime.scratch("linux", arguments.keep) as scratch:
@@ -510,6 +523,10 @@ def main(argv: list[str]) -> int:
             trial.part(partial(_filebench, trial, scratch, image, disk, built, arguments))
         elif "filebench" in parts:
             trial.skip("filebench", filebench.WHY_MISSING)
+        if suite:
+            trial.part(partial(_xfstests, trial, scratch, image, suite, arguments))
+        elif "xfstests" in parts:
+            trial.skip("xfstests", xfstests.WHY_MISSING)
     print(f"took {time.monotonic() - started:.0f} s")
     print(trial.verdict())
     return 0 if trial.failed == 0 else 1

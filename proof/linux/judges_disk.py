@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from proof.linux.root import UNPACK_SECONDS, download_whole, from_cache, unpack
@@ -22,9 +23,15 @@ RECIPE_VERSION = 1
 
 def judges_disk() -> Path:
     """Returns the disk, of which a guest gets a copy: from the cache, or built now."""
-    recipe = hashlib.sha256("\n".join((str(RECIPE_VERSION), str(DISK_BYTES), *PACKAGES, *LEFT_OUT)).encode())
+    return disk_of(NAME, PACKAGES, DISK_BYTES, RECIPE_VERSION)
+
+
+def disk_of(name: str, packages: Sequence[str], size: int, version: int | str, finish: Callable[[Path], None] | None = None) -> Path:
+    """Returns a disk of ``size`` bytes with these packages, from the cache, or built now. ``finish`` completes its
+    root."""
+    recipe = hashlib.sha256("\n".join((str(version), str(size), *packages, *LEFT_OUT)).encode())
     recipe.update(Path("/etc/debian_version").read_bytes())
-    return from_cache(f"judges-{recipe.hexdigest()[:16]}", _build) / "disk"
+    return from_cache(f"{name}-{recipe.hexdigest()[:16]}", lambda building: _build(building, packages, size, finish)) / "disk"
 
 
 def copy_of(disk: Path, scratch: Path) -> Path:
@@ -34,11 +41,11 @@ def copy_of(disk: Path, scratch: Path) -> Path:
     return copy
 
 
-def _build(building: Path) -> None:
+def _build(building: Path, packages: Sequence[str], size: int, finish: Callable[[Path], None] | None) -> None:
     archives, root, result = building / "archives", building / "root", building / "result"
     (archives / "partial").mkdir(parents=True)
     result.mkdir()
-    download_whole(building, archives, *PACKAGES)
+    download_whole(building, archives, *packages)
     for archive in sorted(archives.glob("*.deb")):
         unpack(archive, root)
     for name in LEFT_OUT:
@@ -51,7 +58,9 @@ def _build(building: Path) -> None:
             (root / "usr/bin" / name).symlink_to(program)
     (root / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/bash\nstatd:x:102:65534::/var/lib/nfs:/usr/sbin/nologin\n")
     (root / "etc/group").write_text("root:x:0:\n")
-    checked(["mke2fs", "-q", "-t", "ext4", "-d", root, result / "disk", f"{DISK_BYTES >> 10}k"], UNPACK_SECONDS)
+    if finish:
+        finish(root)
+    checked(["mke2fs", "-q", "-t", "ext4", "-d", root, result / "disk", f"{size >> 10}k"], UNPACK_SECONDS)
 
 
-__all__ = ["NAME", "SERVED", "copy_of", "judges_disk"]
+__all__ = ["NAME", "SERVED", "copy_of", "disk_of", "judges_disk"]
