@@ -49,6 +49,18 @@ impl ClientError {
 
 /// Returns a socket that is connected to `path`, or `WouldBlock` after [`CONNECT_WAIT`].
 fn connected(path: &Path) -> std::io::Result<OwnedFd> {
+    connect(path).map_err(|error| match error.kind() {
+        // "Resource temporarily unavailable" names no cause.
+        std::io::ErrorKind::WouldBlock => {
+            let seconds = CONNECT_WAIT.as_secs();
+            let why = format!("its process has accepted no connection for {seconds} s: it hangs");
+            std::io::Error::new(std::io::ErrorKind::WouldBlock, why)
+        }
+        _ => error,
+    })
+}
+
+fn connect(path: &Path) -> std::io::Result<OwnedFd> {
     let kind = (AddressFamily::UNIX, SocketType::STREAM);
     let socket = rustix::net::socket_with(kind.0, kind.1, SocketFlags::CLOEXEC, None)?;
     set_socket_timeout(&socket, Timeout::Send, Some(CONNECT_WAIT))?;
@@ -129,6 +141,22 @@ impl Client {
         }
     }
 
+    /// The server's process, in words.
+    fn process(&self) -> String {
+        match rustix::net::sockopt::socket_peercred(&self.stream) {
+            Ok(peer) => format!("process {}", peer.pid.as_raw_nonzero()),
+            Err(_) => "it".to_owned(),
+        }
+    }
+
+    /// The length of the silence, in words.
+    fn silence(&self) -> String {
+        let limit = self.stream.read_timeout().ok().flatten();
+        limit.map_or_else(String::new, |limit| {
+            format!(" within {} s", limit.as_secs())
+        })
+    }
+
     /// Returns the error that a server sent before it closed the connection, which is why a request could not be sent.
     fn pending_failure(&mut self, error: &FrameError) -> Option<Failure> {
         if !error.is_write_closed() {
@@ -142,8 +170,44 @@ impl Client {
 
     fn broken(&self, error: &FrameError) -> Failure {
         let socket = self.path.display();
+        if error.is_silent() {
+            let silence = self.silence();
+            let message = format!(
+                "talk to the server at {socket}: {} does not respond{silence}",
+                self.process()
+            );
+            return Failure::new(FailureKind::Unreachable, message).advise(
+                "look at the server's log: it may be stuck on a disk. A server that hangs may be killed (-9): acknowledged writes are safe",
+            );
+        }
         let message = format!("talk to the server at {socket}: {}", chain(error));
         Failure::new(FailureKind::Unreachable, message)
             .advise("look at the server's log; it may have ended or be stuck on a disk")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    /// The process is this one: it listens, and never sends a response.
+    #[test]
+    fn silent_server_is_reported_with_its_process() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("tank.sock");
+        let listener = UnixListener::bind(&path).expect("bound");
+        let client = Client::connect(&path).expect("connected");
+        let mut client = client
+            .with_silence_limit(Duration::from_millis(20))
+            .expect("a limit");
+        let failure = client.call(Request::Status, &mut |_| ());
+        let failure = failure.expect_err("no response");
+        drop(listener);
+        assert_eq!(failure.kind, FailureKind::Unreachable);
+        let process = format!("process {} does not", std::process::id());
+        assert!(failure.message.contains(&process), "{failure}");
+        assert!(!failure.message.contains("temporarily"), "{failure}");
     }
 }

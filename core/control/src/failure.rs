@@ -147,6 +147,21 @@ impl Failure {
         Self::new(FailureKind::NotFound, message)
     }
 
+    /// Adds the remedy to a failure for lack of rights, unless the user has all of them, or another remedy is known.
+    #[must_use]
+    pub fn for_user(self, is_root: bool) -> Self {
+        const SIGNS: [&str; 2] = ["Permission denied", "Operation not permitted"];
+        let is_denied = SIGNS.iter().any(|sign| self.message.contains(sign));
+        if is_root || !is_denied || self.advice.is_some() {
+            return self;
+        }
+        let kind = match self.kind {
+            FailureKind::Failed => FailureKind::Denied,
+            kind => kind,
+        };
+        Self { kind, ..self }.advise("run the command as root, such as with `sudo`")
+    }
+
     /// Returns a function that wraps the failure of a step: `.map_err(Failure::of("open the
     /// pool"))`.
     pub fn of<E: fmt::Display>(step: impl fmt::Display) -> impl Fn(E) -> Self {
@@ -190,6 +205,19 @@ mod tests {
             );
             assert!(guide.contains(&format!("| {code} | {meaning} |")), "{code}");
         }
+    }
+
+    #[test]
+    fn missing_rights_have_a_remedy_and_their_own_exit_code() {
+        let denied = || Failure::of("open /dev/sda")("Permission denied (os error 13)");
+        let shown = denied().for_user(false);
+        assert_eq!(shown.kind, FailureKind::Denied);
+        assert!(shown.advice.is_some_and(|advice| advice.contains("`sudo`")));
+        assert_eq!(denied().for_user(true), denied());
+        let known = denied().advise("add it to the group");
+        assert_eq!(known.clone().for_user(false), known);
+        let other = Failure::of("open /dev/sda")("No such file");
+        assert_eq!(other.clone().for_user(false), other);
     }
 
     #[test]

@@ -41,6 +41,12 @@ impl FrameError {
         matches!(self, Self::Io(error) if error.kind() == io::ErrorKind::TimedOut)
     }
 
+    /// Returns whether the peer sent nothing within the time-out of the socket.
+    pub fn is_silent(&self) -> bool {
+        use io::ErrorKind::{TimedOut, WouldBlock};
+        matches!(self, Self::Io(error) if matches!(error.kind(), TimedOut | WouldBlock))
+    }
+
     /// Returns whether the peer has closed its receiving side; messages that it sent before can
     /// still be read.
     pub fn is_write_closed(&self) -> bool {

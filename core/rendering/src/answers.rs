@@ -168,6 +168,12 @@ fn bare(answer: &Answer) -> serde_json::Value {
     }
 }
 
+/// A failure as it is shown to the user of this process: without all rights, how to get them.
+pub fn for_user(failure: &Failure) -> Failure {
+    let is_root = rustix::process::geteuid().is_root();
+    failure.clone().for_user(is_root)
+}
+
 /// Renders a failure.
 pub fn failure(failure: &Failure, json: bool) -> String {
     if json {

@@ -17,7 +17,7 @@ mod table;
 mod transfer;
 mod wrap;
 
-pub use answers::{Pools, document, event_line, failure, next_sample};
+pub use answers::{Pools, document, event_line, failure, for_user, next_sample};
 pub use printer::Printer;
 pub use progress::ProgressBar;
 pub use table::{Table, harmless};

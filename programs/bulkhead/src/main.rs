@@ -48,6 +48,7 @@ fn main() -> ExitCode {
 
 /// Reports the failure before the exit.
 fn fail(failure: &Failure, json: bool) -> ExitCode {
+    let failure = &rendering::for_user(failure);
     let text = rendering::failure(failure, json);
     // Scripts read the document from the same stream as a response.
     let _ = match json {

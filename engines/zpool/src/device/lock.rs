@@ -311,11 +311,37 @@ fn failure(errno: Errno) -> OpenFailure {
     }
 }
 
-/// The holder of the lock of the file open as `fd`: "process 123 (name)".
+/// The holder of the lock of the file open as `fd`: "process 123 (name)", or "the server of pool tank (process 123)".
 fn holder(fd: &OwnedFd, stat: &rustix::fs::Stat) -> Option<String> {
     let pid = holder_pid(fd, stat)?;
     let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    Some(format!("process {pid} ({})", name.trim()))
+    let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    Some(match service_in(&command) {
+        Some(service) => format!("{service} (process {pid})"),
+        None => format!("process {pid} ({})", name.trim()),
+    })
+}
+
+/// The service of this appliance with the command line `command`, of which each word ends with a zero byte. A user who
+/// reads its name does not take it for a process to be killed.
+fn service_in(command: &[u8]) -> Option<String> {
+    let mut words = command
+        .split(|byte| *byte == 0)
+        .map(String::from_utf8_lossy);
+    let program = words.next()?;
+    if !Path::new(&*program)
+        .file_name()?
+        .to_string_lossy()
+        .starts_with("bulkhead")
+    {
+        return None;
+    }
+    let service = words.find(|word| matches!(&**word, "pool-server" | "leg-server"))?;
+    match (&*service, words.next()) {
+        ("leg-server", _) => Some("the leg-server of this head".to_owned()),
+        (_, Some(pool)) if !pool.starts_with('-') => Some(format!("the server of pool {pool}")),
+        _ => Some("the server of a pool".to_owned()),
+    }
 }
 
 /// Whether the process that holds the lock has terminated. A process of another PID namespace is invisible, and counts
@@ -402,6 +428,28 @@ mod tests {
             }
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn server_that_holds_a_disk_is_named_by_its_pool() {
+        let service = |words: &[&str]| service_in((words.join("\0") + "\0").as_bytes());
+        let of = |service: &str| Some(service.to_owned());
+        let serve = [
+            "/usr/bin/bulkhead",
+            "--json",
+            "pool-server",
+            "tank",
+            "--iscsi",
+            "none",
+        ];
+        assert_eq!(service(&serve), of("the server of pool tank"));
+        let early = ["bulkhead", "pool-server", "--iscsi", "none", "tank"];
+        assert_eq!(service(&early), of("the server of a pool"));
+        let lends = ["bulkhead", "leg-server"];
+        assert_eq!(service(&lends), of("the leg-server of this head"));
+        assert_eq!(service(&["vim", "pool-server", "tank"]), None);
+        assert_eq!(service(&["bulkhead", "pool", "status"]), None);
+        assert_eq!(service(&[]), None);
     }
 
     #[test]

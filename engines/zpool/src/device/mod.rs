@@ -116,7 +116,7 @@ pub enum OpenFailure {
     /// Another process has it.
     #[error("it is in use by {by}")]
     InUse {
-        /// Such as "process 123 (bulkhead)".
+        /// Such as "process 123 (dd)", or "the server of pool tank (process 123)".
         by: String,
     },
     /// A request from before it was closed is still pending.
