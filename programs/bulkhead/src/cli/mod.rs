@@ -1,6 +1,8 @@
 //! The grammar of the command line: noun, then verb. Arguments in, a [`Plan`] out, without side
 //! effects, so that every command line can be tested without a pool.
 
+#[cfg(test)]
+mod advised;
 mod completion;
 mod definitions;
 mod filesystem;
