@@ -541,6 +541,37 @@ mod tests {
     }
 
     #[test]
+    fn head_that_could_not_start_a_pool_is_excluded_until_it_serves_it() {
+        const FAILED: &str = include_str!("recorded/fence-device-failed.xml");
+        let (watch, appliance) = (Watch::default(), witness_pair());
+        let pool = appliance.pools.keys().next().expect("a pool").clone();
+        let text = FAILED.replace(
+            "fence-left-bmc_monitor_60000",
+            &format!("{}_start_0", pool_id(&pool)),
+        );
+        let look = |text: &str| {
+            let monitor = recorded(text);
+            let printed = Printed {
+                monitor: Some(&monitor),
+                ..Printed::default()
+            };
+            watch.look(&appliance, "left", printed, NOW_MS).exclusions
+        };
+        assert_eq!(look(FAILED), [], "the failure is of a fence device");
+        let found = look(&text);
+        let expected = ExclusionView {
+            pool: pool.to_string(),
+            head: "right".to_owned(),
+            why: found[0].why.clone(),
+            since_ms: Some(NOW_MS - 43_000),
+        };
+        assert_eq!(found, [expected]);
+        // An old failure of the head that serves the pool now excludes no head.
+        let again = text.replace("node=\"right\" exitstatus", "node=\"left\" exitstatus");
+        assert_eq!(look(&again), []);
+    }
+
+    #[test]
     fn a_power_off_that_no_device_confirms_is_pending_since_the_first_attempt() {
         let appliance = parsed(include_str!("../../../examples/pair.toml"));
         let watch = Watch::default();

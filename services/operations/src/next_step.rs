@@ -110,6 +110,10 @@ fn device_steps(pool: &PoolStatus) -> Vec<Advice> {
         return vec![step];
     }
     let lost = lost_step(name, &leaves).or_else(|| new_lost_step(name, &pool.devices));
+    let lost = lost.map(|step| {
+        let risk = step.device.as_deref().and_then(|device| risk(pool, device));
+        step.risking(risk)
+    });
     let damage = damage_step(pool);
     // The results of a repair come after the repair.
     let errors = match (&lost, &damage) {
@@ -203,6 +207,41 @@ fn lost_step(pool: &str, leaves: &[Leaf<'_>]) -> Option<Advice> {
         }
     };
     Some(step.about(device))
+}
+
+/// The consequence of a further failure, if the group of a lost device has no redundancy left. `None` also for groups
+/// without data.
+fn risk(pool: &PoolStatus, device: &str) -> Option<String> {
+    fn has(group: &DeviceView, device: &str) -> bool {
+        let mut members = group.members.iter();
+        members.any(|member| member.name == device || has(member, device))
+    }
+    let mut groups = pool.devices.iter();
+    let group = groups.find(|group| has(group, device))?;
+    if matches!(group.role.as_str(), "cache" | "spare" | "log") {
+        return None;
+    }
+    let complete = group
+        .members
+        .iter()
+        .filter(|member| member.state == "ONLINE");
+    let (all, complete) = (group.members.len(), complete.count());
+    let parity = group.name.strip_prefix("raidz").and_then(|rest| {
+        let digit = rest.chars().next()?;
+        digit.to_digit(10)
+    });
+    let needed = match parity {
+        Some(parity) => all.saturating_sub(parity as usize),
+        None if group.name.starts_with("mirror") => 1,
+        None => return None,
+    };
+    let name = &pool.name;
+    (complete == needed).then(|| {
+        format!(
+            "{} has no redundancy left: if one more of its disks fails, {name} is down",
+            group.name
+        )
+    })
 }
 
 /// The new device of a replacement has failed. The old device, or the rest of the group, still
@@ -427,6 +466,34 @@ mod tests {
         assert!(found[0].what == "replace /b" && found[1].what == "use /a again");
         let scanned = steps(&scanned(hurt(), "resilver", "running"));
         assert_eq!(scanned.len(), 1, "{scanned:?}");
+    }
+
+    #[test]
+    fn lost_disk_without_redundancy_left_states_the_risk() {
+        let of = |name: &str, states: &[&str]| {
+            let members = states.iter().enumerate();
+            let members = members.map(|(index, state)| device(&format!("/{index}"), state));
+            let mut pool = pool(Vec::new());
+            pool.devices = vec![DeviceView {
+                role: "data".to_owned(),
+                members: members.collect(),
+                ..device(name, "DEGRADED")
+            }];
+            steps(&pool).remove(0).risk
+        };
+        let none = |group: &str| {
+            Some(format!(
+                "{group} has no redundancy left: if one more of its disks fails, tank is down"
+            ))
+        };
+        assert_eq!(of("mirror-0", &["ONLINE", "FAULTED"]), none("mirror-0"));
+        assert_eq!(of("mirror-0", &["ONLINE", "FAULTED", "ONLINE"]), None);
+        let raidz = ["ONLINE", "FAULTED", "ONLINE"];
+        assert_eq!(of("raidz1-0", &raidz), none("raidz1-0"));
+        assert_eq!(
+            of("raidz2-0", &["ONLINE", "FAULTED", "ONLINE", "ONLINE"]),
+            None
+        );
     }
 
     #[test]
