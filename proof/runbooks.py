@@ -27,12 +27,32 @@ POLL_SECONDS = 1.0
 LAB_BYTES = 3 << 30
 # The cache of the example does not fit into this host. A busy host is slow to respond.
 FILE_CHANGES = (('arc = "32G"', 'arc = "512M"'), ("[quorum]", "[timeouts]\ntoken_ms = 3000\nconsensus_ms = 3600\ntakeover_budget_s = 30\n\n[quorum]"))
+# The state of a new server with the addresses and the passwords of the old one.
+EMPTY = (
+    "rm -rf /etc/bulkhead/legs /etc/bulkhead/*.toml /etc/bulkhead/await-heads /etc/bulkhead/head/peer-key /etc/corosync/authkey"
+    " /etc/corosync/corosync.conf /var/lib/bulkhead/* /var/lib/pacemaker/* /var/lib/corosync/*;"
+    " for disk in /dev/disk/by-id/*; do size=$(stat -L -c %s $disk); truncate -s 0 $disk; truncate -s $size $disk; done"
+)
+# The lab starts the witness with its options as arguments.
+WITNESS_CONF = r"tr '\0' ' ' < /proc/$(pgrep -x bulkhead-witnes)/cmdline | sed 's/.* serve /OPTIONS=/' > /etc/bulkhead/witness.conf"
 DISK = "/dev/disk/by-id/nvme-eui.00253852000000"
 EVENTS = {
-    "Both heads are down": ("power left off", "power right off", "power left on", "power right on"),
-    "Replace a disk of a leg": (f"exec right -- sh -c 'truncate -s $(stat -L -c %s {DISK}01) {DISK}09'",),
+    "Both heads are down": tuple(("power", head, state) for state in ("off", "on") for head in ("left", "right")),
+    "Rebuild a head from nothing": (
+        ("exec", "witness", WITNESS_CONF), ("exec", "right", EMPTY), ("power", "right", "off"),
+        # It must not be powered on before the other head has it powered off, too.
+        ("exec", "left", "for try in $(seq 120); do crm_mon -1 | grep -q 'OFFLINE: \\[ right' && exit; sleep 1; done; exit 1"),
+        ("power", "right", "on"),
+    ),
+    "Replace the witness": (("exec", "witness", "pkill -x bulkhead-witnes; rm -rf /var/lib/bulkhead-witness/*"),),
+    "Replace a disk of a leg": (("exec", "right", f"truncate -s $(stat -L -c %s {DISK}01) {DISK}09"),),
 }
 """Commands of the lab before a section."""
+INSTEAD = {
+    "systemctl restart bulkhead-witness": "pkill -x bulkhead-witnes; sleep 1; setsid bulkhead-witness serve"
+    " $(sed -n s/^OPTIONS=//p /etc/bulkhead/witness.conf) </dev/null >/dev/null 2>&1 & sleep 1",
+}
+"""Commands for which the witness of a lab has no service manager."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +64,8 @@ class Typed:
     host: str
     command: str
     until: str
+    shows: str
+    """The word of later commands that stands for the output of this one."""
 
 
 def commands_of(text: str) -> list[Typed]:
@@ -57,10 +79,10 @@ def commands_of(text: str) -> list[Typed]:
             continue
         if not is_shell:
             continue
-        typed = re.fullmatch(r"\s*(\w+)\$ (.+?)(?:\s+# until (.+))?", line)
+        typed = re.fullmatch(r"\s*(\w+)\$ (.+?)(?:\s+# (?:until (.+)|shows (\w+)))?", line)
         if not typed:
             raise ProofError(f"{PAGE.name}, line {number}: no prompt names the host: {line.strip()}")
-        found.append(Typed(section, number, typed[1], typed[2], typed[3] or ""))
+        found.append(Typed(section, number, typed[1], typed[2], typed[3] or "", typed[4] or ""))
     return found
 
 
@@ -71,6 +93,7 @@ class Lab:
         self._program = program
         self._place = ["--name", NAME, "--dir", str(folder)]
         self._folder = folder
+        self._shown: dict[str, str] = {}
         self._forget = runtime.at_exit(self.down)
 
     def up(self) -> list[str]:
@@ -90,26 +113,30 @@ class Lab:
     def _run(self, words: list[str], seconds: float) -> subprocess.CompletedProcess[str]:
         return subprocess.run([self._program, "lab", *words], capture_output=True, text=True, timeout=seconds, check=False)
 
-    def event(self, words: str) -> None:
+    def event(self, words: tuple[str, str, str]) -> None:
         """Causes an event of the hardware."""
-        command = f'"$1" lab {words.replace(" -- ", f" --name {NAME} --dir {self._folder} -- ", 1)}'
-        if " -- " not in words:
-            command += f" --name {NAME} --dir {self._folder}"
-        done = subprocess.run(["sh", "-c", command, "event", str(self._program)], capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False)
+        verb, host, what = words
+        rest = ["--", "sh", "-c", what] if verb == "exec" else []
+        done = self._run([verb, host, *([] if rest else [what]), *self._place, *rest], COMMAND_SECONDS)
         if done.returncode:
-            raise ProofError(f"lab {words}: {done.stdout}{done.stderr}")
+            raise ProofError(f"lab {' '.join(words)}: {done.stdout}{done.stderr}")
 
-    def typed(self, one: Typed) -> str:
+    def typed(self, one: Typed) -> None:
         """Types a command on its host, until it shows the words that the page names."""
+        command = INSTEAD.get(one.command, one.command)
+        for word, shown in self._shown.items():
+            command = command.replace(word, shown)
         deadline = time.monotonic() + UNTIL_SECONDS
         while True:
-            done = self._run(["exec", *self._place, one.host, "--", "sh", "-c", one.command], COMMAND_SECONDS)
+            done = self._run(["exec", *self._place, one.host, "--", "sh", "-c", command], COMMAND_SECONDS)
             output = done.stdout + done.stderr
             if done.returncode == 0 and one.until in output:
-                return output
+                break
             if not one.until or time.monotonic() > deadline:
-                raise ProofError(f"{PAGE.name}, line {one.line}: {one.host}$ {one.command}: exit code {done.returncode}\n{output}")
+                raise ProofError(f"{PAGE.name}, line {one.line}: {one.host}$ {command}: exit code {done.returncode}\n{output}")
             time.sleep(POLL_SECONDS)
+        if one.shows:
+            self._shown[one.shows] = done.stdout.strip()
 
     def down(self) -> None:
         """Stops it."""
@@ -133,7 +160,7 @@ def walk(program: Path) -> list[str]:
                     section = one.section
                     print(f"\n{section}", flush=True)
                     for words in EVENTS.get(section, ()):
-                        print(f"   ({words})", flush=True)
+                        print(f"   ({' '.join(words)})", flush=True)
                         lab.event(words)
                 started = time.monotonic()
                 lab.typed(one)
