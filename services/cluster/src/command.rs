@@ -26,7 +26,7 @@ use crate::arguments::{
     Switch, Transport, Transports,
 };
 use crate::host::{Host, Hosts, Local, Lock, LockError, Ssh};
-use crate::retire::{self, DiskFound, Retired};
+use crate::retire::{self, Retired};
 use crate::standby::{Outcome, Planned, StandbyError, Step};
 use crate::{Depth, HostError, appliance_file, rotate, safeguard_queries};
 
@@ -635,7 +635,10 @@ fn retire_pool(args: &RetireArgs, out: Printer) -> Result<ExitCode, Failure> {
         retire::disks(&prepared.machines, &program, &retired).map_err(|error| failed(&error))?;
     let mut gone = Gone {
         pool: pool.clone(),
-        gone: losses(&retired, &disks, &actual, &shortened, file),
+        gone: retire::losses(&prepared.machines, &program, &retired, &disks, &actual)
+            .into_iter()
+            .chain(lines_of(&shortened, file))
+            .collect(),
         then: left_over(&appliance, &retired),
         changed: false,
     };
@@ -688,50 +691,13 @@ fn retire_pool(args: &RetireArgs, out: Printer) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Everything that the retirement removes, in sentences.
-fn losses(
-    retired: &Retired,
-    disks: &[DiskFound],
-    actual: &Actual,
-    shortened: &Shortened,
-    file: &Path,
-) -> Vec<String> {
-    let pool = &retired.pool;
-    let mut lines = Vec::new();
-    for (head, known) in &actual.heads {
-        if let Some(clients) = known.clients.get(pool) {
-            let clients = match clients {
-                1 => "1 client, whose session ends".to_owned(),
-                count => format!("{count} clients, whose sessions end"),
-            };
-            lines.push(format!("{head} serves it to {clients}"));
-        }
-    }
-    let resources: Vec<&str> = retired.resources.iter().map(String::as_str).collect();
-    lines.push(format!("Pacemaker has {}", resources.join(", ")));
-    for disk in disks {
-        let (head, path) = (&disk.head, disk.path.display());
-        lines.push(match &disk.other {
-            None => format!(
-                "{head}:{path} is erased, with every volume, file system and snapshot on it"
-            ),
-            Some(other) => format!("{head}:{path} is left as it is: it carries {other}"),
-        });
-    }
-    if let Some(number) = retired.number {
-        lines.push(format!(
-            "the record of legs with the number {number} is removed from each head"
-        ));
-    }
-    for range in &shortened.lines {
-        lines.push(format!(
-            "lines {} to {} of {} are removed",
-            range.start(),
-            range.end(),
-            file.display()
-        ));
-    }
-    lines
+/// The lines of the file that are removed.
+fn lines_of(shortened: &Shortened, file: &Path) -> Vec<String> {
+    let lines = shortened.lines.iter().map(|range| {
+        let (first, last, file) = (range.start(), range.end(), file.display());
+        format!("lines {first} to {last} of {file} are removed")
+    });
+    lines.collect()
 }
 
 /// The steps on hosts that are no heads.

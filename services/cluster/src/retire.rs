@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use appliance::Appliance;
-use appliance::plan::Actual;
+use appliance::plan::{Actual, HeadActual};
 use appliance::render::{address_id, pool_id};
 use control::failure::FailureKind;
 use serde::Deserialize;
+use serde_json::Value;
 use units::{HeadName, PoolName};
 
 use crate::apply::{ApplyError, responding};
@@ -154,6 +155,87 @@ fn look(machine: &dyn Host, program: &str, disks: &[PathBuf]) -> Result<Vec<Look
     })
 }
 
+/// Everything that the retirement removes, in sentences: clients, data, resources of Pacemaker, disks and records.
+pub fn losses(
+    machines: &Hosts,
+    program: &str,
+    retired: &Retired,
+    disks: &[DiskFound],
+    actual: &Actual,
+) -> Vec<String> {
+    let mut lines = Vec::new();
+    let serves = |known: &HeadActual| known.portals.contains_key(&retired.pool);
+    let serving = actual.heads.iter().find(|(_, known)| serves(known));
+    if let Some((head, machine)) = serving.and_then(|(head, _)| machines.get_key_value(head)) {
+        let clients = clients(machine.as_ref(), program, &retired.pool);
+        lines.push(match clients.is_empty() {
+            true => format!("{head} serves it, without a client"),
+            false => format!(
+                "{head} serves it to {}: their sessions end",
+                Vec::from_iter(clients).join(", ")
+            ),
+        });
+        lines.extend(data(machine.as_ref(), program, &retired.pool));
+    }
+    let resources: Vec<&str> = retired.resources.iter().map(String::as_str).collect();
+    lines.push(format!("Pacemaker loses {}", resources.join(", ")));
+    let mut shared = BTreeSet::new();
+    for disk in disks {
+        let path = disk.path.display();
+        let name = match retired.number {
+            Some(_) => format!("{}:{path}", disk.head),
+            // Each head reaches the same disk.
+            None if !shared.insert(&disk.path) => continue,
+            None => path.to_string(),
+        };
+        lines.push(match &disk.other {
+            None => format!("{name} is erased"),
+            Some(other) => format!("{name} is left as it is: it carries {other}"),
+        });
+    }
+    lines.extend(retired.number.map(|number| {
+        format!("the record of legs with the number {number} is removed from each head")
+    }));
+    lines
+}
+
+/// The clients of the pool, as the status of its server names them.
+fn clients(machine: &dyn Host, program: &str, pool: &PoolName) -> BTreeSet<String> {
+    let status = Invocation::new(program, &["status", pool.as_str(), "--json"]);
+    let output = must(machine, &status).ok();
+    let status = output.and_then(|output| serde_json::from_slice(&output.stdout).ok());
+    let mut found = BTreeSet::new();
+    add_clients(&status.unwrap_or_default(), &mut found);
+    found
+}
+
+/// Finds all sessions in a status: `{"sessions": [{"name", "peers"}]}`.
+fn add_clients(status: &Value, found: &mut BTreeSet<String>) {
+    match status {
+        Value::Array(all) => all.iter().for_each(|one| add_clients(one, found)),
+        Value::Object(all) => {
+            let sessions = all.get("sessions").and_then(Value::as_array);
+            for session in sessions.into_iter().flatten() {
+                let peers = session["peers"].as_array().into_iter().flatten();
+                let peers: Vec<&str> = peers.filter_map(Value::as_str).collect();
+                let name = session["name"].as_str().unwrap_or_default();
+                found.insert(format!("{name} ({})", peers.join(", ")));
+            }
+            all.values().for_each(|one| add_clients(one, found));
+        }
+        _ => {}
+    }
+}
+
+/// The volumes, file systems and snapshots of the pool, as its server counts and names them.
+fn data(machine: &dyn Host, program: &str, pool: &PoolName) -> Option<String> {
+    let preview = ["pool", "destroy", pool.as_str(), "--dry-run", "--json"];
+    let output = must(machine, &Invocation::new(program, &preview)).ok()?;
+    let answer: Value = serde_json::from_slice(&output.stdout).ok()?;
+    let (_, lost) = answer["message"].as_str()?.split_once("would destroy ")?;
+    Some(format!("{lost}: all of it is lost"))
+}
+
 /// Stops the pool, erases its disks, and removes its records and notes. `progress` is called with each step before it
 /// is made. `actual`: the heads before. Returns the steps that are left to a person.
 ///
@@ -257,4 +339,22 @@ fn step(
         step: what,
         source,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_clients_in_a_status_are_named() {
+        let status = serde_json::json!({
+            "targets": [{"name": "t", "sessions": [{"name": "iqn.a", "peers": ["10.0.0.9:7", "10.1.0.9:8"]}]}],
+            "nbd": [{"volume": "v"}, {"sessions": [{"name": "v", "peers": ["10.0.0.8:1"]}]}],
+            "other_protocols": [{"exports": [{"sessions": []}]}]
+        });
+        let mut found = BTreeSet::new();
+        add_clients(&status, &mut found);
+        let expected = ["iqn.a (10.0.0.9:7, 10.1.0.9:8)", "v (10.0.0.8:1)"];
+        assert_eq!(Vec::from_iter(found), expected);
+    }
 }
