@@ -102,7 +102,7 @@ def derived(example: dict[str, Any]) -> Operation | None:
 def _here(line: str) -> tuple[str, ...]:
     """Returns the arguments of a command line, with the names of this world."""
     return tuple(
-        WORLD.get(word) or "".join(WORLD.get(part, part) for part in re.split("([/@])", word)) for word in _words(line)
+        WORLD.get(word) or "".join(WORLD.get(part, part) for part in re.split("([/@#])", word)) for word in _words(line)
     )
 
 

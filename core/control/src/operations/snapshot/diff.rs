@@ -9,7 +9,7 @@ use crate::operations::{Example, Examples, Operation, PoolSelector, Scheduling, 
 use crate::{Effect, Failure};
 
 const EXAMPLES: Examples = Examples::of(&[
-    Example::of("bulkhead snapshot diff tank/vm0@monday"),
+    Example::of("bulkhead snapshot diff tank/vm0@monday").undone_by(&[]),
     Example::of("bulkhead snapshot diff tank/vm0@monday --json"),
 ]);
 
