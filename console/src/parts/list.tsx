@@ -112,7 +112,7 @@ function select<Row>(
   return value ? sorted(found, value, isDescending) : found;
 }
 
-/** A click on the title sorts by the column, another one in the opposite direction. */
+/** A click on the title sorts by the column, a second click in the opposite direction. */
 function withHeader<Row>(column: ListColumn<Row>, order: Order, onOrder: (order: Order) => void): Column<Row> {
   // The titles of a narrow screen are for screen readers only, which must not find buttons that cannot be seen.
   if (!column.order || isNarrow.value) return column;

@@ -23,7 +23,7 @@ function compare(one: string | number, other: string | number): number {
   return collator.compare(String(one), String(other));
 }
 
-/** The rows by `order`; those without a value last. Equal ones keep their order, or reverse it with the others. */
+/** The rows by `order`; those without a value last. Equal rows retain their order, reversed in a descending one. */
 export function sorted<Row>(rows: Row[], order: (row: Row) => Ordered, isDescending: boolean): Row[] {
   const sign = isDescending ? -1 : 1;
   return rows

@@ -126,7 +126,7 @@ export async function addsAndRemovesDevices({ browser, head }) {
   assert.ok(!shown.includes(spare) && !shown.includes(log), shown);
 }
 
-/** A pool that nobody serves says so, and has its button. */
+/** The page of a pool without a server reports that, and has the button that starts one. */
 export async function servesExportedPool({ browser, head }) {
   await head.bulkhead("pool", "create", "shelf", head.disk("shelf"));
   await head.serve("shelf");

@@ -25,6 +25,7 @@ pub use snapshots::{BookmarkView, ChangedExtent, ChangesView, HoldView, Snapshot
 use crate::advice::Advice;
 use crate::copy_rate::RateMax;
 use crate::exports::{AccessRule, NbdExport};
+pub use crate::history::HistoryEntry;
 pub use crate::key::KeyView;
 use crate::legs::LegsView;
 use crate::portal::PortalView;
@@ -510,24 +511,6 @@ pub struct Event {
     pub device: Option<String>,
     /// The event in a sentence.
     pub message: String,
-}
-
-/// A change that a pool has stored in its history.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct HistoryEntry {
-    /// When, in seconds since 1970.
-    pub at_unix_s: u64,
-    /// Its transaction group.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub txg: Option<u64>,
-    /// The change, such as `create`, `snapshot` or `event scrub`; `command` if the details are a command line.
-    pub what: String,
-    /// The volume, file system or snapshot.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub of: Option<String>,
-    /// More about it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub details: Option<String>,
 }
 
 /// A volume.

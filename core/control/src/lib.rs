@@ -18,6 +18,7 @@ pub mod effect;
 pub mod exports;
 pub mod failure;
 pub mod frame;
+pub mod history;
 pub mod key;
 pub mod legs;
 pub mod lock;

@@ -16,8 +16,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::audit_search::{Wanted, find};
-
 /// A longer file is rotated; the previous rotated file is deleted.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Bytes at the end that are read to show entries.
@@ -106,15 +104,17 @@ const NAMES: &[&str] = &[
     "networks",
     "identities",
     "address",
-    "iscsi",
-    "nbd",
-    "nfs",
     "peer",
     "inherit",
 ];
 
-/// Members of requests that contain such members: groups of devices, access rules, addresses, documents.
-const CONTAINERS: &[&str] = &["groups", "who", "access", "iscsi", "document"];
+/// Members of requests that contain such members: groups of devices, access rules, documents.
+const CONTAINERS: &[&str] = &["groups", "who", "access", "document"];
+
+/// The members with the addresses of a protocol: texts, or objects with an address.
+fn protocols() -> impl Iterator<Item = &'static str> {
+    protocol_list::ALL.iter().map(|protocol| protocol.name)
+}
 
 /// The subject of a request on one line: the operation's own details, or the names in it and its enabled flags.
 pub fn details(request: &Request) -> Option<String> {
@@ -156,8 +156,8 @@ fn add_names(value: &Value, words: &mut Vec<String>) {
     let Some(members) = value.as_object() else {
         return;
     };
-    let named = NAMES.iter().filter_map(|name| members.get(*name));
-    for value in named {
+    let named = NAMES.iter().copied().chain(protocols());
+    for value in named.filter_map(|name| members.get(name)) {
         match value {
             Value::String(text) => words.push(text.clone()),
             Value::Number(number) => words.push(number.to_string()),
@@ -170,7 +170,8 @@ fn add_names(value: &Value, words: &mut Vec<String>) {
     if let Some(size) = members.get("size").and_then(Value::as_u64) {
         words.push(format!("size {}", units::ByteCount(size)));
     }
-    for inner in CONTAINERS.iter().filter_map(|name| members.get(*name)) {
+    let containers = CONTAINERS.iter().copied().chain(protocols());
+    for inner in containers.filter_map(|name| members.get(name)) {
         match inner {
             Value::Array(all) => all.iter().for_each(|inner| add_names(inner, words)),
             one => add_names(one, words),
@@ -200,7 +201,7 @@ pub struct Audit {
     commands: PathBuf,
 }
 
-/// The files of the log of a head whose accounts are in `folder`; `commands` is that of commands.
+/// The files of the log of a head with its accounts in `folder`; `commands` is that of commands.
 pub fn files(folder: &Path, commands: &Path) -> [PathBuf; 3] {
     let [changes, access] = ["audit.log", "access.log"].map(|name| folder.join(name));
     [changes, access, commands.to_owned()]
@@ -233,14 +234,10 @@ impl Audit {
         due.iter().for_each(|entry| self.access.write(entry));
     }
 
-    /// The newest entries that are wanted, the newest first, from all files.
-    pub fn find(&self, wanted: &Wanted, count: usize) -> io::Result<Vec<Entry>> {
-        if !wanted.is_limited() {
-            return self.newest(count);
-        }
+    /// Its files, with all entries until now.
+    pub fn files(&self) -> [PathBuf; 3] {
         self.write_counts();
-        let found = find(&self.paths(), wanted, count.min(ENTRIES_MAX));
-        found.map_err(|error| error.cause)
+        self.paths()
     }
 
     fn paths(&self) -> [PathBuf; 3] {

@@ -122,18 +122,19 @@ fn objects(target: &str) -> Vec<String> {
     let of_pool = |pool: &str, name: &str| format!("{pool}/{name}");
     match parts.as_slice() {
         ["pools", pool, "targets", name, ..] => vec![(*name).to_owned(), (*pool).to_owned()],
-        [
-            "pools",
-            pool,
-            "volumes" | "filesystems" | "snapshots" | "nbd",
-            name,
-            ..,
-        ] => {
+        ["pools", pool, kind, name, ..] if holds_datasets(kind) => {
             vec![of_pool(pool, name), (*pool).to_owned()]
         }
         ["pools" | "users" | "tokens", name, ..] => vec![(*name).to_owned()],
         _ => vec![target.to_owned()],
     }
+}
+
+/// Whether resources of this kind have the name of a dataset: it and its snapshots, and exports by a protocol.
+fn holds_datasets(kind: &str) -> bool {
+    let mut protocols = protocol_list::ALL.iter();
+    ["volumes", "filesystems", "snapshots"].contains(&kind)
+        || protocols.any(|protocol| protocol.name == kind)
 }
 
 /// A part of a path without its percent signs; bytes that are no text are replaced.

@@ -22,7 +22,7 @@ use units::{HeadName, IscsiName, VolumeName};
 use crate::Api;
 use crate::accounts::Identity;
 use crate::audit::ENTRIES_MAX;
-use crate::audit_search::Wanted;
+use crate::audit_search::{self, Wanted};
 use crate::backend::{ApplianceInput, ApplianceVerb, DrillInput};
 use crate::call::{Call, Reply, allow as allow_role, may};
 use crate::caller::{By, COOKIE};
@@ -346,10 +346,13 @@ pub(crate) fn audit(api: &Api, call: &Call) -> Result<Reply, Failure> {
         user: call.query.get("user").cloned(),
         object: call.query.get("object").cloned(),
     };
-    let found = api
-        .audit
-        .find(&wanted, limit.unwrap_or(200).min(ENTRIES_MAX));
-    Reply::of(found.map_err(Failure::of("read the audit log"))?)
+    let count = limit.unwrap_or(200).min(ENTRIES_MAX);
+    let failed = Failure::of("read the audit log");
+    if wanted.is_limited() {
+        let found = audit_search::find(&api.audit.files(), &wanted, count);
+        return Reply::of(found.map_err(|error| failed(error.cause))?);
+    }
+    Reply::of(api.audit.newest(count).map_err(failed)?)
 }
 
 pub(crate) fn overview(api: &Api, _: &Call) -> Result<Reply, Failure> {

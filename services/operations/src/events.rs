@@ -73,7 +73,7 @@ pub fn record(event: &Event) -> String {
     format!("{MARK}{event}")
 }
 
-/// The event that a history record stores; none if it is another one.
+/// The event that a history record stores; none for a record of another kind.
 pub fn in_record(text: &str) -> Option<Event> {
     serde_json::from_str(text.strip_prefix(MARK)?).ok()
 }

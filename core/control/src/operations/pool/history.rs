@@ -16,7 +16,7 @@ const EXAMPLES: Examples = Examples::of(&[
     Example::of("bulkhead pool history tank --limit 1000 --json"),
 ])
 .with_note(
-    "ZFS stores it in the pool: it moves with it, also between this software and others, and contains the changes of both.
+    "ZFS stores it in the pool: it moves with it, and also contains the changes by kernel ZFS.
 It does not contain users: `bulkhead audit` does.",
 );
 
