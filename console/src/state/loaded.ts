@@ -7,6 +7,26 @@ import { poolPath } from "../api/paths";
 import { connection, shape } from "./live";
 
 const AGAIN_MS = 10_000;
+/** The pause is at least so many times the duration of the request: a long list costs the server work. */
+const PAUSES_PER_REQUEST = 10;
+
+/** Runs `load` now, and again after each pause, until the returned function is called. */
+function repeat(load: () => Promise<void>, isFirstDue: boolean): () => void {
+  let timer = 0;
+  let isOver = false;
+  const run = async (): Promise<void> => {
+    const began = performance.now();
+    await load();
+    const took = performance.now() - began;
+    if (!isOver) timer = window.setTimeout(() => void run(), Math.max(AGAIN_MS, took * PAUSES_PER_REQUEST));
+  };
+  if (isFirstDue) void run();
+  else timer = window.setTimeout(() => void run(), AGAIN_MS);
+  return () => {
+    isOver = true;
+    window.clearTimeout(timer);
+  };
+}
 
 export interface Loaded<T> {
   data: T | null;
@@ -41,10 +61,7 @@ export function useLoaded<T>(path: string | null): Loaded<T> {
   useEffect(() => {
     void reload();
   }, [reload, now, isConnected]);
-  useEffect(() => {
-    const timer = window.setInterval(() => void reload(), AGAIN_MS);
-    return () => window.clearInterval(timer);
-  }, [reload]);
+  useEffect(() => repeat(reload, false), [reload]);
 
   const mine = state?.path === path ? state : null;
   return { data: mine?.data ?? null, error: mine?.error ?? null, reload };
@@ -77,11 +94,10 @@ export function useOfPools<T>(pools: string[], what: string): OfPool<T>[] | null
         // The line at the top shows that the head is unreachable, the overview that a pool is.
       }
     };
-    void load();
-    const timer = window.setInterval(() => void load(), AGAIN_MS);
+    const stop = repeat(load, true);
     return () => {
       isGone = true;
-      window.clearInterval(timer);
+      stop();
     };
   }, [names, what, now]);
   return items;
