@@ -65,7 +65,7 @@ class Typed:
     command: str
     until: str
     shows: str
-    """The word of later commands that stands for the output of this one."""
+    """The word of later commands for the output of this one."""
 
 
 def commands_of(text: str) -> list[Typed]:

@@ -46,7 +46,7 @@ journey("a volume is made by keyboard alone", createsVolumeByKeyboard);
 journey("a file system is made, shared by an administrator, and taken back to a snapshot", makesFileSystem);
 journey("the load by a client of a volume is shown live", showsTraffic);
 journey("a volume is exported over a target to one initiator", exportsVolume);
-journey("a volume is exported to a client in one form, which ends with the commands", exportsGuided);
+journey("a volume is exported to a client in one form that shows the commands", exportsGuided);
 journey("an encrypted volume gets properties and another name, and a clone is promoted", changesVolume);
 journey("a spare and a log are added and removed", addsAndRemovesDevices);
 journey("a pool that no head serves is served again", servesExportedPool);

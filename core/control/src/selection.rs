@@ -3,7 +3,7 @@
 //! | form | volumes and file systems | targets and exports |
 //! |---|---|---|
 //! | `tank/vms` | this one and all below it | of such volumes |
-//! | `tank/vms/web-*` | with such a full name; `*` also stands for `/` | of such volumes |
+//! | `tank/vms/web-*` | with such a full name; `*` also matches `/` | of such volumes |
 //! | `web-*` | with such a last component | with such a name |
 
 use std::fmt;

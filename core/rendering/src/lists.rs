@@ -14,7 +14,7 @@ use crate::table::{Table, dash};
 /// Width of a terminal. A table with the default columns is no wider, as far as its names permit.
 const WIDTH: usize = 80;
 
-/// Sorts by it. An absent value is less than all others.
+/// Sorts by it. An absent value is less than each present one.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
     Missing,

@@ -454,7 +454,7 @@ impl Member {
     pub fn forget(&self, pool: u64) -> io::Result<bool> {
         let mut pools = self.pools();
         let slot = pools.remove(&pool);
-        // A write that is in progress ends first.
+        // A write that is in progress completes first.
         drop(
             slot.as_ref()
                 .map(|slot| slot.lock().expect("no holder panics")),

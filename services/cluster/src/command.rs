@@ -495,7 +495,7 @@ fn maintenance(args: &MaintenanceArgs, out: Printer) -> Result<(), Failure> {
     let sentence = |outcome| match (args.state, outcome) {
         (Switch::On, Outcome::Already) => format!("{head} is in maintenance already"),
         (Switch::On, Outcome::Changed) => format!(
-            "{head} is in maintenance and serves no pool; `bulkhead appliance maintenance {head} off` ends that"
+            "{head} is in maintenance and serves no pool; `bulkhead appliance maintenance {head} off` reverts that"
         ),
         (Switch::Off, Outcome::Already) => format!("{head} is not in maintenance"),
         (Switch::Off, Outcome::Changed) => format!("{head} serves pools again"),

@@ -267,7 +267,7 @@ impl Situation {
         }
         if is(node, "standby") || is(node, "standby_onfail") {
             return Some(format!(
-                "it is in standby: `bulkhead appliance maintenance {to} off` ends that"
+                "it is in standby: `bulkhead appliance maintenance {to} off` reverts that"
             ));
         }
         if is(node, "maintenance") {

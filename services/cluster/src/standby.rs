@@ -1,4 +1,4 @@
-//! Planned absences: a head in maintenance serves no pool until that ends; an appliance that is shut down stops its
+//! Planned absences: a head in maintenance serves no pool until that is reverted; an appliance that is shut down stops its
 //! pools in order, and no head fences another one.
 //!
 //! Both are standby of Pacemaker's nodes. Maintenance is stored in the configuration. A shutdown uses an attribute that
@@ -26,7 +26,7 @@ const MOVE_RESERVE: Duration = Duration::from_secs(90);
 const UNIT_TIME_LIMIT: Duration = Duration::from_secs(180);
 /// Time allowed for the agents of addresses and for Pacemaker itself, in addition to the limits of the pools.
 const CLUSTER_RESERVE: Duration = Duration::from_secs(60);
-/// Time limit for Pacemaker to respond after its start: a head that boots alone first waits for the other heads.
+/// Time limit for Pacemaker to respond after its start: a head that boots alone delays its start for the other heads.
 const START_TIME_LIMIT: Duration = Duration::from_secs(180);
 /// The units of the cluster, in the order of their start.
 const UNITS: [&str; 3] = [
@@ -134,7 +134,7 @@ pub enum Outcome {
     Changed,
 }
 
-/// An appliance whose heads are reached.
+/// An appliance and its reachable heads.
 pub struct Planned<'a> {
     /// The reachable heads.
     pub machines: &'a Hosts,
@@ -456,7 +456,7 @@ impl<'a> Planned<'a> {
         running.map(|(head, _)| head.clone()).collect()
     }
 
-    /// A head whose Pacemaker responds, if possible not `head`, which must be a head of the appliance.
+    /// A head with a Pacemaker that responds, if possible not `head`, which must be a head of the appliance.
     fn responding(&self, head: &HeadName) -> Result<(HeadName, &'a dyn Host), StandbyError> {
         if !self.appliance.heads.contains_key(head) {
             let heads: Vec<&HeadName> = self.appliance.heads.keys().collect();

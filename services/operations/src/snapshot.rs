@@ -284,7 +284,7 @@ fn destroy_bookmark(context: &Context<'_>, request: &DestroyBookmark) -> Result<
     if !loses.is_empty() {
         let message = format!("replication needs {}{loses}", found.name);
         return Err(Failure::new(FailureKind::Busy, message).advise(
-            "`bulkhead replicate remove` ends the replication, and destroys its bookmarks",
+            "`bulkhead replicate remove` removes the replication, and destroys its bookmarks",
         ));
     }
     let destroyed = needs(context.pool.sending())?.destroy_bookmark(&found);

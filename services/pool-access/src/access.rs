@@ -484,7 +484,7 @@ pub fn forget(common: &Common, pool: &PoolName) -> Result<Answer, Failure> {
     if found.iter().any(|one| one.name == pool.as_str()) {
         let message = format!("disks of pool {pool} are on this host");
         return Err(Failure::new(FailureKind::Busy, message).advise(format!(
-            "nothing was changed; `bulkhead pool destroy {pool}` destroys it. A pool whose disks are removed from the host can be forgotten"
+            "nothing was changed; `bulkhead pool destroy {pool}` destroys it. A pool with removed disks from the host can be forgotten"
         )));
     }
     if !places::known_pools(common).contains(pool) {

@@ -347,7 +347,7 @@ fn each_elsewhere(
 }
 
 /// The response for a pool without a server here. The reason of a missing status is part of it, so that one silent head
-/// does not hide the pools of the others.
+/// does not hide the remaining pools.
 fn elsewhere_answer(
     pool: &PoolName,
     request: &Request,

@@ -975,28 +975,3 @@ fn changed_members_block_unless_the_server_supports_it() {
     let other = "pool tank has the witness of the number 4 on record, and the file names 3";
     assert_eq!(told(&moved, &actual), [other]);
 }
-
-#[test]
-fn head_without_legs_stops_its_leg_server() {
-    let (_, mut actual) = applied(LEGS);
-    let shared = LEGS.find("number = 1\ngroups").expect("there");
-    let end = LEGS.find("addresses = [\n    { network").expect("there");
-    let text = format!(
-        "{}disks = [\"/dev/disk/by-id/x\"]\n{}",
-        &LEGS[..shared],
-        &LEGS[end..]
-    );
-    let desired = desired_of(&text);
-    let stops =
-        |change: &Change| matches!(change, Change::StopUnit { unit, .. } if unit == LEG_UNIT);
-    let mut serves = actual.clone();
-    let other: PoolName = "other".parse().expect("a name");
-    let left = serves.heads.get_mut(&head("left")).expect("a head");
-    left.portals.insert(other, Portals::default());
-    let early = plan(&desired, &serves).changes;
-    assert!(!early.iter().any(stops), "its server runs: {early:?}");
-    let changes = plan(&desired, &actual).changes;
-    assert!(changes.iter().any(stops), "{changes:?}");
-    perform(&desired, &mut actual, &changes);
-    assert!(plan(&desired, &actual).is_empty());
-}

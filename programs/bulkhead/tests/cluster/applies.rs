@@ -160,7 +160,7 @@ fn cluster_pool_destroy_export_and_impossible_move_are_refused() {
     assert!(planned("shutdown").contains("stopped on all reachable heads already"));
     assert!(planned("start").contains("all pools are served"));
     assert!(planned("start").contains("served already"));
-    // The next power loss ends a shutdown, too: both heads serve after their boot.
+    // A shutdown is complete after the next boot, too: both heads serve after their boot.
     planned("shutdown");
     for words in [
         "power left off",

@@ -1,5 +1,5 @@
-//! Settings that a running cluster cannot change, and processes that run with other settings than
-//! those of the file.
+//! Settings that a running cluster cannot change, and processes that run with other settings than those of the file, or
+//! that the file does not need any more.
 
 use super::*;
 
@@ -211,4 +211,29 @@ fn lost_witness_vote_stops_the_rolling_restart() {
     let lines = of_device(&plan(&desired, &actual).changes);
     assert_eq!(lines[0], "left: wait until the witness responds to it");
     assert!(lines[1].starts_with("right: restart"), "{lines:?}");
+}
+
+#[test]
+fn head_without_legs_stops_its_leg_server() {
+    let (_, mut actual) = applied(LEGS);
+    let shared = LEGS.find("number = 1\ngroups").expect("there");
+    let end = LEGS.find("addresses = [\n    { network").expect("there");
+    let text = format!(
+        "{}disks = [\"/dev/disk/by-id/x\"]\n{}",
+        &LEGS[..shared],
+        &LEGS[end..]
+    );
+    let desired = desired_of(&text);
+    let stops =
+        |change: &Change| matches!(change, Change::StopUnit { unit, .. } if unit == LEG_UNIT);
+    let mut serves = actual.clone();
+    let other: PoolName = "other".parse().expect("a name");
+    let left = serves.heads.get_mut(&head("left")).expect("a head");
+    left.portals.insert(other, Portals::default());
+    let early = plan(&desired, &serves).changes;
+    assert!(!early.iter().any(stops), "its server runs: {early:?}");
+    let changes = plan(&desired, &actual).changes;
+    assert!(changes.iter().any(stops), "{changes:?}");
+    perform(&desired, &mut actual, &changes);
+    assert!(plan(&desired, &actual).is_empty());
 }
