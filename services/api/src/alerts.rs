@@ -47,7 +47,7 @@ pub fn of(overview: &Overview, problems: &[String]) -> Vec<Alert> {
             "standby" => (
                 INFO,
                 Advice::new(Severity::Info, "let it serve again when it is ready", "")
-                    .by(format!("crm_standby --node {} --delete", head.name)),
+                    .by(format!("bulkhead appliance maintenance {} off", head.name)),
             ),
             _ => (
                 ERROR,
