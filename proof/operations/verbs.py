@@ -21,6 +21,7 @@ DEFINITIONS_SECONDS = 60.0
 ELSEWHERE = {
     "agent": "Pacemaker starts it again: programs/bulkhead/tests/cluster/agent.rs, and it is killed in the drills",
     "appliance": "a second run completes it: programs/bulkhead/tests/cluster/appliance.rs, services/cluster/tests/apply.rs",
+    "audit": "changes nothing",
     "bench": "changes no pool",
     "completion": "changes nothing",
     "drill": "its lab is removed by the next: programs/bulkhead/tests/cluster/lab.rs",
@@ -38,6 +39,7 @@ ELSEWHERE = {
     "pool reidentify": "after a kill, it is repeated with either name: programs/bulkhead/tests/head/copies.rs",
     "pool record-legs": "killed again and again, and repeated: programs/bulkhead/tests/legs/recorded_legs.rs",
     "pool-server": "killed by every round",
+    "target export": "repeats each step: programs/bulkhead/tests/head/server.rs",
     "token": "each file of a head is replaced as a whole: services/api",
     "user": "each file of a head is replaced as a whole: services/api",
     "volume discard-log": "one transaction group destroys the log: engines/zpool/tests/unreadable_log.rs",

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use control::Failure;
 use pool_access::common::Common;
-use pool_access::{engines, mount, pools, reconnect, rescue, watch};
+use pool_access::{client_export, engines, mount, pools, reconnect, rescue, watch};
 use rendering::Printer;
 
 use crate::cli::{Cli, Command, Plan, Program};
@@ -65,6 +65,7 @@ fn ask(plan: Plan, common: &Common, out: Printer) -> Result<(), Failure> {
     let answer = match plan {
         Plan::Inspect(args) => return pool_server::inspect::run(&args, common, out),
         Plan::Mount(args) => return mount::run(&args, common, out),
+        Plan::Export(args) => return client_export::run(args, common, out),
         Plan::Rescue(args) => return rescue::run(&args, common, out),
         Plan::Watch {
             pool,

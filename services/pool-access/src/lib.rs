@@ -11,6 +11,7 @@
 mod access;
 pub mod audit;
 pub mod child;
+pub mod client_export;
 pub mod common;
 pub mod confine;
 pub mod confirm;

@@ -124,7 +124,7 @@ mod tests {
     }
 
     /// Commands with a definition of their own, and other names of verbs.
-    const NO_OPERATIONS: [&str; 14] = [
+    const NO_OPERATIONS: [&str; 15] = [
         "pool confirm",
         "pool create",
         "pool import",
@@ -137,6 +137,7 @@ mod tests {
         "snapshot receive",
         "snapshot rollback",
         "snapshot send",
+        "target export",
         "volume clone",
         "volume rescue",
     ];

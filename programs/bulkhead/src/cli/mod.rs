@@ -13,6 +13,7 @@ mod pool;
 mod serve;
 mod snapshot;
 mod status;
+mod target;
 mod transfer;
 mod usage_error;
 pub mod volume;
@@ -26,7 +27,6 @@ use control::operations::nbd::NbdCommand;
 use control::operations::pool::create::PoolCreate;
 use control::operations::portal::PortalCommand;
 use control::operations::replicate::ReplicateCommand;
-use control::operations::target::TargetCommand;
 use control::operations::{Polling, PoolSelector, TableOptions};
 use control::request::{PoolRequest, Request, TransferRequest};
 use control::{Failure, FailureKind};
@@ -36,6 +36,7 @@ use head::args::{HeadCommand, MoveArgs};
 use head::audit_log::AuditCommand;
 use lab::arguments::LabCommand;
 use leg_server::arguments::LegServerCommand;
+use pool_access::client_export::ExportArgs;
 use pool_access::common::Common;
 use pool_access::confirm::Confirmations;
 use pool_access::engines;
@@ -130,7 +131,7 @@ pub enum Noun {
     Snapshot(snapshot::SnapshotCommand),
     /// iSCSI targets: their volumes, and the initiators that may use them
     #[command(subcommand)]
-    Target(TargetCommand),
+    Target(target::TargetCommand),
     /// NBD exports
     #[command(subcommand)]
     Nbd(NbdCommand),
@@ -288,6 +289,8 @@ pub enum Plan {
     Forget(PoolName),
     /// Hand a pool over to another head.
     Move(MoveArgs),
+    /// Export a volume to a client.
+    Export(ExportArgs),
     /// Begin, end or list rescues.
     Rescue(RescueArgs),
     /// Mount a file system.
@@ -302,10 +305,7 @@ impl Noun {
             Self::Volume(command) => command.plan(),
             Self::Filesystem(command) => command.plan(),
             Self::Snapshot(command) => command.plan(),
-            Self::Target(command) => {
-                let table = command.table();
-                Ok(ask(command.request(), Request::Target)?.with(table))
-            }
+            Self::Target(command) => command.plan(),
             Self::Nbd(command) => {
                 let table = command.table();
                 Ok(ask(command.request(), Request::Nbd)?.with(table))

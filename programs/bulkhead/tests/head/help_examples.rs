@@ -25,7 +25,7 @@ const DISKS: [&str; 8] = [
 ];
 
 /// Prefixes of the examples of commands without a definition in `control` that no test runs here, and why.
-const ELSEWHERE: [(&str, &str); 17] = [
+const ELSEWHERE: [(&str, &str); 18] = [
     ("head", "never exits, and needs real addresses: proof.api"),
     ("user ", "needs a password: proof.api"),
     ("token ", "needs a user: proof.api"),
@@ -65,6 +65,7 @@ const ELSEWHERE: [(&str, &str); 17] = [
         "snapshot receive",
         "needs a second pool: tests/head/transfer.rs",
     ),
+    ("target export", "needs a server: tests/head/server.rs"),
     (
         "agent pool monitor",
         "needs a resource: tests/cluster/agent.rs",

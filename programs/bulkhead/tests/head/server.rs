@@ -335,6 +335,40 @@ fn audit_command_finds_changes_by_object_user_and_time() {
     assert!(shown.starts_with("TIME (UTC)"), "{shown}");
 }
 
+/// One command from nothing to the commands of the client; repeated, it changes nothing.
+#[test]
+fn target_export_creates_volume_target_unit_and_access() {
+    let machine = TestHost::with_disks(&["a"]);
+    machine.ok("pool create tank a");
+    machine.refused(
+        "target export tank/vms/vm1 --everyone",
+        7,
+        "pool-server tank",
+    );
+    let server = machine.serve("");
+    let export = "target export tank/vms/vm1 --size 8M --sparse --network 10.77.1.0/24 \
+                  --target iqn.2026-01.org.example:vm1";
+    machine.refused("target export tank/vms/vm1 --size 8M", 2, "--everyone");
+    machine.refused("target export tank/none --everyone", 3, "tank/none");
+    for _ in 0..2 {
+        let told = machine.ok(&format!("{export} --json")).json();
+        assert_eq!(told["lun"], 0, "{told}");
+        let commands = told["client_commands"].as_array().expect("an array");
+        let portal = told["portals"][0].as_str().expect("an address");
+        let discovery = format!("iscsiadm -m discovery -t sendtargets -p {portal}");
+        assert_eq!(commands[0], discovery, "{told}");
+    }
+    let shown = machine
+        .ok("target show iqn.2026-01.org.example:vm1 --json")
+        .json();
+    assert_eq!(shown["units"][0]["volume"], "tank/vms/vm1", "{shown}");
+    assert_eq!(shown["access"]["networks"][0], "10.77.1.0/24", "{shown}");
+    let text = machine.ok(export).out;
+    assert!(text.contains("--login"), "{text}");
+    assert!(text.contains("listens on this host only"), "{text}");
+    assert_eq!(server.stop(), 0);
+}
+
 /// Clears the pool until it resumes; reports the last state if it does not.
 fn resume(machine: &TestHost) {
     let deadline = Instant::now() + crate::common::SERVER_WAIT;
