@@ -565,7 +565,6 @@ const NAME_PROTOCOLS: &[(&str, &str)] = &[
         "services/pool-access/src/client_export.rs",
         "its operations in one step, and the commands of its clients",
     ),
-    ("programs/bulkhead/src/cli/target.rs", "its operations are commands"),
     (
         "services/pool-access/src/mount/",
         "what to mount by where a server has the pool",
