@@ -1,7 +1,7 @@
 // One pool: its devices with the recommended actions, its volumes and events.
 
 import { useState } from "preact/hooks";
-import type { Advice, DamageView, DeviceView, Done, Operation, PoolFound, PoolOverview, PoolStatus } from "../api/types";
+import type { Advice, DamageView, DeviceView, Done, HistoryEntry, Operation, PoolFound, PoolOverview, PoolStatus } from "../api/types";
 import { post, remove } from "../api/client";
 import { confirmed, poolPath } from "../api/paths";
 import { AdviceLine } from "../parts/advice";
@@ -11,6 +11,7 @@ import { Check, Select } from "../parts/fields";
 import { EventList } from "../parts/events";
 import { bytes, duration, moment, plural } from "../parts/format";
 import { LegsCard } from "../parts/legs";
+import { List } from "../parts/list";
 import { Said } from "../parts/said";
 import { ScanProgress } from "../parts/scan";
 import { SpaceMeter, spaceFacts } from "../parts/space";
@@ -49,7 +50,7 @@ export function PoolPage({ name }: { name: string }) {
       above={above}
       actions={
         <>
-          {!state.served_by && <ServeButton pool={name} />}
+          {canServe(state) && <ServeButton pool={name} />}
           {canMove && <Button needs="operator" onClick={() => setAsked({ kind: "move" })}>Move</Button>}
           {state.served_by && <Button needs="admin" onClick={() => setAsked({ kind: "export" })}>Export</Button>}
           <Button needs="admin" kind="danger" onClick={() => setAsked({ kind: "destroy" })}>Destroy</Button>
@@ -86,6 +87,7 @@ export function PoolPage({ name }: { name: string }) {
         <Card title="Events" wide>
           <EventList events={events.value.filter((one) => one.pool === name).slice(0, 50)} />
         </Card>
+        {state.state === "served" && <HistoryCard pool={name} />}
       </div>
       {asked && <Dialogs state={state} asked={asked} onClose={() => setAsked(null)} />}
     </Page>
@@ -106,6 +108,39 @@ function UnknownPool({ name }: { name: string }) {
   );
 }
 
+/** Entries of the history that are requested. */
+const HISTORY_MAX = 1000;
+
+/** The changes that the pool has stored; they are read when they are wanted. */
+function HistoryCard({ pool }: { pool: string }) {
+  const [isOpen, setOpen] = useState(false);
+  const history = useLoaded<HistoryEntry[]>(isOpen ? `${poolPath(pool)}/history?limit=${HISTORY_MAX}` : null);
+  const rows = (history.data ?? []).map((entry, at) => ({ ...entry, key: String(at) }));
+  return (
+    <Card title="History of changes" wide actions={<Button aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>{isOpen ? "Hide" : "Show"}</Button>}>
+      {!isOpen && <p class="muted">ZFS stores each change in the pool. The audit log names their users.</p>}
+      {isOpen && (
+        <List<HistoryEntry & { key: string }>
+          name="history"
+          caption={`History of ${pool}`}
+          many="changes"
+          rows={rows}
+          keyOf={(entry) => entry.key}
+          texts={(entry) => [entry.what, entry.of ?? "", entry.details ?? ""]}
+          empty={history.error?.failure.message ?? (history.data ? "No change is stored." : "Asking …")}
+          newestBy="Time"
+          columns={[
+            { title: "Time", order: (entry) => entry.at_unix_s, cell: (entry) => moment(entry.at_unix_s * 1000) },
+            { title: "Change", order: (entry) => entry.what, cell: (entry) => entry.what },
+            { title: "Of", order: (entry) => entry.of, cell: (entry) => <span class="mono">{entry.of ?? pool}</span> },
+            { title: "Details", optional: true, order: (entry) => entry.details, cell: (entry) => entry.details ?? "" },
+          ]}
+        />
+      )}
+    </Card>
+  );
+}
+
 /** Performs an action and reports its result. */
 async function perform(path: string, body: unknown): Promise<void> {
   try {
@@ -115,6 +150,9 @@ async function perform(path: string, body: unknown): Promise<void> {
     complain(error);
   }
 }
+
+/** Whether its server can be started here: no head serves it, and the cluster does not decide where. */
+export const canServe = (state: PoolOverview): boolean => !state.served_by && !state.home && state.heads.length < 2;
 
 /** Starts the server of a pool that no head serves. */
 export function ServeButton({ pool }: { pool: string }) {
@@ -132,7 +170,8 @@ function NotServed({ state }: { state: PoolOverview }) {
         <ToneIcon tone="warning" />
         <p>
           <strong>No head serves {state.name}.</strong> Its volumes and file systems are not available.
-          {may("admin") ? " Serve starts its server on this head." : " An administrator can serve it here."}
+          {!canServe(state) && ` The cluster decides where it is served: ${state.heads.join(", ")}.`}
+          {canServe(state) && (may("admin") ? " Serve starts its server on this head." : " An administrator can serve it here.")}
         </p>
       </div>
     </section>

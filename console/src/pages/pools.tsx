@@ -16,7 +16,7 @@ import { complain, tell } from "../state/notices";
 import { go, link } from "../state/route";
 import { groupsOf, layoutProblem, LAYOUTS, type Layout } from "./layouts";
 import { lost, Overwrite } from "./overwrite";
-import { ServeButton } from "./pool";
+import { canServe, ServeButton } from "./pool";
 
 export function PoolsPage() {
   const [creating, setCreating] = useState(false);
@@ -40,7 +40,7 @@ export function PoolsPage() {
             { title: "Served by", cell: (pool) => pool.served_by ?? "no head" },
             { title: "Volumes", number: true, cell: (pool) => pool.volume_count },
             { title: "Space", cell: (pool) => <Space pool={pool} /> },
-            { title: "Actions", quiet: true, cell: (pool) => !pool.served_by && <ServeButton pool={pool.name} /> },
+            { title: "Actions", quiet: true, cell: (pool) => canServe(pool) && <ServeButton pool={pool.name} /> },
           ]}
         />
       </Card>

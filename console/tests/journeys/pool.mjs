@@ -33,6 +33,20 @@ export async function createsPool({ browser, head }) {
  * A long scrub of a slow disk, paused in the middle and resumed. No slow step may come between its start and the pause,
  * or the scrub of a small pool is over before it.
  */
+/** The changes that the pool itself has stored. */
+export async function showsHistory({ browser }) {
+  const page = await browser.page({ role: "operator", path: "pools/tank" });
+  const card = page.getByRole("region", { name: "History of changes" });
+  await button(card, "Show").click();
+  const table = card.getByRole("table", { name: "History of tank" });
+  await card.getByLabel("Search changes", { exact: true }).fill("tank/vm0");
+  await table.getByRole("row", { name: /create tank\/vm0/ }).waitFor();
+  await assertAccessible(page, "the history of a pool");
+  await button(card, "Hide").click();
+  await table.waitFor({ state: "detached" });
+  await page.context().close();
+}
+
 export async function watchesScrub({ browser, head }) {
   const page = await browser.page({ role: "operator", path: "pools/tank" });
   const card = page.getByRole("region", { name: "Scrub" });
