@@ -12,7 +12,7 @@ const EXAMPLES: Examples =
     Examples::of(&[
         Example::of("bulkhead snapshot destroy-bookmark tank/vm0#sent")
             .prepared_by(&["bulkhead snapshot bookmark tank/vm0@monday sent"])
-            .undone_by(&[]),
+            .undone_by(&["bulkhead snapshot destroy-bookmark tank/vm0#sent"]),
     ]);
 
 /// Destroy a bookmark

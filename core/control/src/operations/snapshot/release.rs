@@ -16,7 +16,7 @@ const EXAMPLES: Examples =
     Examples::of(&[
         Example::of("bulkhead snapshot release backup tank/vm0@monday")
             .prepared_by(&["bulkhead snapshot hold backup tank/vm0@monday"])
-            .undone_by(&[]),
+            .undone_by(&["bulkhead snapshot release backup tank/vm0@monday"]),
     ]);
 
 /// Release holds of snapshots
