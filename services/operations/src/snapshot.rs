@@ -289,7 +289,12 @@ fn destroy_bookmark(context: &Context<'_>, request: &DestroyBookmark) -> Result<
     }
     let destroyed = needs(context.pool.sending())?.destroy_bookmark(&found);
     destroyed.map_err(transfer::failure)?;
-    Ok(Done::changed(format!("destroyed {}", found.name)))
+    Ok(Answer::Done(Done {
+        changed: true,
+        message: format!("destroyed {}", found.name),
+        made: Vec::new(),
+        destroyed: vec![found.name],
+    }))
 }
 
 /// Returns the snapshots of a dataset, by creation; with `recursive` those below it, too, dataset by dataset.
