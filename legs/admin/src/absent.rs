@@ -64,9 +64,10 @@ impl LostHead<'_> {
             1 => format!("its leg of pool {pool} is missing"),
             count => format!("its {count} legs of pool {pool} are missing"),
         };
-        let why = format!("member {head} does not answer: {}; {legs}", self.why);
+        let why = format!("member {head} does not answer, and {legs}");
         let what = format!(
-            "start {head}, or bulkhead-leg-server there, and check the networks to it: its legs return automatically"
+            "if {head} is on, run `systemctl start bulkhead-leg-server` there, and check the networks to it; else power \
+             it on. Its legs return automatically"
         );
         let record = shown.record.as_ref();
         let stale = |disk| record.and_then(|record| record.stale.get(disk));
@@ -74,9 +75,10 @@ impl LostHead<'_> {
             Some(stale) => missing_since(&file.disk_name(*disk), stale.since),
             None => format!("leg {} has failed", file.disk_name(*disk)),
         });
+        let reason = format!("{head}: {}", self.why);
         Advice::new(Severity::Warning, what, why)
             .caused_by(head)
-            .with_details(details.collect())
+            .with_details(std::iter::once(reason).chain(details).collect())
     }
 }
 

@@ -562,12 +562,14 @@ mod tests {
             .collect();
         assert_eq!(reported.len(), 1, "{reported:?}");
         for part in [
-            "member b does not answer: connection refused; its leg of pool tank is missing",
-            "bulkhead-leg-server there",
+            "member b does not answer, and its leg of pool tank is missing",
+            "`systemctl start bulkhead-leg-server` there",
             "at risk: one copy only: if one more disk or a fails, tank is down",
         ] {
             assert!(reported[0].contains(part), "{part}: {reported:?}");
         }
+        let details = &advice((&file, Path::new("/legs")), &tank(), &shown)[0].details;
+        assert_eq!(details[0], "b: connection refused");
         for (why, what) in [
             (
                 Unresponsive::Stranger("who".to_owned()),
@@ -625,7 +627,7 @@ mod tests {
         assert!(found[0].why.contains("writes wait"), "{found:?}");
         assert_eq!(found[1].head.as_deref(), Some("b"));
         assert!(found[1].why.contains("its 4 legs of pool tank are missing"));
-        assert_eq!(found[1].details.len(), 4, "{found:?}");
+        assert_eq!(found[1].details.len(), 5, "{found:?}");
         // The head is back: its legs are one advice until they are resilvered, but for the one with a trouble.
         shown.unresponsive.clear();
         shown.awaited.clear();

@@ -54,8 +54,8 @@ pub fn of(overview: &Overview, problems: &[String]) -> Vec<Alert> {
                 Advice::new(
                     Severity::Error,
                     format!(
-                        "power {} on, find out why it is gone (\"A head was powered off\" in the guide to failures), and check the appliance \
-                         then; until it is back, no head can take over from the remaining ones",
+                        "find out why {} is gone (\"A head was powered off\" in the guide to failures), power it on, and check the appliance; \
+                         until it is back, no head can take over from the remaining ones",
                         head.name
                     ),
                     "",

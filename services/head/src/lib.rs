@@ -81,9 +81,13 @@ fn alert_lines(alert: &api::view::Alert, now_s: u64) -> String {
         format!(" (since {})", control::calendar::utc(since_s))
     });
     let details = alert.details.iter().map(|detail| format!("  {detail}\n"));
-    // The time is in the line above.
+    // The time and the reason are in the line above.
     let advice = alert.advice.clone().map(|advice| control::Advice {
         since_ms: None,
+        why: match alert.sentence.contains(&advice.why) {
+            true => String::new(),
+            false => advice.why,
+        },
         ..advice
     });
     let advice = advice.map_or_else(String::new, |advice| format!("  next: {advice}\n"));
