@@ -146,8 +146,12 @@ impl fmt::Display for Advice {
         }
         let since = self.since_ms.map(|ms| format!("since {}", utc(ms / 1000)));
         let risk = self.risk.as_ref().map(|risk| format!("at risk: {risk}"));
-        let why = (!self.why.is_empty()).then(|| self.why.clone());
-        let reasons: Vec<String> = [why, since, risk].into_iter().flatten().collect();
+        let why = match (self.why.as_str(), since) {
+            ("", since) => since,
+            (why, None) => Some(why.to_owned()),
+            (why, Some(since)) => Some(format!("{why}, {since}")),
+        };
+        let reasons: Vec<String> = [why, risk].into_iter().flatten().collect();
         match reasons.is_empty() {
             true => Ok(()),
             false => write!(f, " ({})", reasons.join("; ")),
@@ -176,7 +180,7 @@ mod tests {
         assert!(
             dated
                 .to_string()
-                .ends_with("(/b is FAULTED; since 1970-01-01T01:00:00Z; at risk: one copy only)"),
+                .ends_with("(/b is FAULTED, since 1970-01-01T01:00:00Z; at risk: one copy only)"),
             "{dated}"
         );
         let json = serde_json::to_value(&advice).expect("JSON");
