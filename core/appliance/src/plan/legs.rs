@@ -105,7 +105,7 @@ pub(super) struct Witnesses {
 }
 
 /// Returns the desired file of legs, as it is for the first head.
-fn wanted(desired: &DesiredState) -> Option<LegsFile> {
+pub(super) fn wanted(desired: &DesiredState) -> Option<LegsFile> {
     desired.heads.iter().find_map(|(head, _)| {
         let mut files = desired.files_of(head);
         let file = files.find(|file| file.path == Path::new(LEGS_PATH))?;

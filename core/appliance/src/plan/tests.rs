@@ -117,9 +117,7 @@ fn perform(desired: &DesiredState, actual: &mut Actual, changes: &[Change]) {
             }
             Change::RestartUnit { head, .. } => read_legs(actual, head),
             Change::AttachLeg { leg, .. } => {
-                let mut files = desired.files_of(&desired.heads[0].0);
-                let file = files.find(|file| file.path == Path::new(crate::render::LEGS_PATH));
-                let file = legs_config::parse(&file.expect("written").text).expect("right");
+                let file = super::legs::wanted(desired).expect("written");
                 let groups = file.pools.values().flat_map(|pool| &pool.groups);
                 let mut legs = groups.flat_map(|group| &group.legs);
                 let is_it = |one: &&legs_config::Leg| {
@@ -132,9 +130,7 @@ fn perform(desired: &DesiredState, actual: &mut Actual, changes: &[Change]) {
                 }
             }
             Change::AddGroup { group, .. } => {
-                let mut files = desired.files_of(&desired.heads[0].0);
-                let file = files.find(|file| file.path == Path::new(crate::render::LEGS_PATH));
-                let file = legs_config::parse(&file.expect("written").text).expect("right");
+                let file = super::legs::wanted(desired).expect("written");
                 let mut groups = file.pools.values().flat_map(|pool| &pool.groups);
                 let added = groups.find(|one| file.words_to_add(one) == *group);
                 let disks = added.expect("named").legs.iter().map(|leg| leg.disk);
