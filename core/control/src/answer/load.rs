@@ -39,7 +39,7 @@ impl PoolLoad {
 /// I/O of a pool, a group or a device. Counts of a group and of the pool are the sums of their devices'.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceLoad {
-    /// As [`super::DeviceView::name`]; the pool's.
+    /// As `DeviceView::name`; the name of the pool.
     pub name: String,
     /// Bytes in use; 0 for a device in a group.
     pub allocated: u64,
