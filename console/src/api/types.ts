@@ -27,10 +27,21 @@ export interface components {
             button?: components["schemas"]["Button"] | null;
             /** @description The command that performs it, or shows details. */
             command?: string | null;
+            /** @description The consequences of the same cause, each in a sentence. */
+            details?: string[];
             /** @description The device concerned, if any. */
             device?: string | null;
+            /** @description The head that is the cause, if one is: all consequences of its loss have the same. */
+            head?: string | null;
+            /** @description The consequence of a further failure, in a sentence. */
+            risk?: string | null;
             /** @description Its severity. */
             severity: components["schemas"]["Severity"];
+            /**
+             * Format: uint64
+             * @description Start of the fault or state, in milliseconds since 1970, if known.
+             */
+            since_ms?: number | null;
             /** @description The action, in words. */
             what: string;
             /** @description The reason: the fault or state. */
@@ -42,6 +53,8 @@ export interface components {
             about: string;
             /** @description The recommended action. */
             advice?: components["schemas"]["Advice"] | null;
+            /** @description Consequences of the same cause, each in a sentence. */
+            details?: string[];
             /** @description The condition, in a sentence. */
             sentence: string;
             /** @description `error`, `warning` or `info`. */
@@ -90,6 +103,12 @@ export interface components {
             keys: components["schemas"]["KeyView"][];
         } | {
             snapshots: components["schemas"]["SnapshotView"][];
+        } | {
+            changes: components["schemas"]["ChangesView"];
+        } | {
+            holds: components["schemas"]["HoldView"][];
+        } | {
+            bookmarks: components["schemas"]["BookmarkView"][];
         } | {
             schedules: components["schemas"]["ScheduleView"][];
         } | {
@@ -351,6 +370,21 @@ export interface components {
             /** @description Name of an account that may switch the power. */
             user: string;
         };
+        /** @description A bookmark. */
+        BookmarkView: {
+            /**
+             * Format: uint64
+             * @description When that snapshot was made, in seconds since 1970.
+             */
+            created_unix_s: number;
+            /**
+             * Format: uint64
+             * @description The GUID of the snapshot that it was made of, which identifies it in streams.
+             */
+            guid: number;
+            /** @description Its name, as `POOL/NAME#MARK`. */
+            name: string;
+        };
         /** @description The button of the console for it. */
         Button: "replace_disk" | "clear" | "online" | "scrub" | "resume_scrub" | "space";
         /** @description One change. */
@@ -430,6 +464,15 @@ export interface components {
             pool: components["schemas"]["PoolName"];
         } | {
             /** @constant */
+            action: "add_group";
+            /** @description The group, as arguments of `pool add`. */
+            group: string[];
+            /** @description The head on which it runs. */
+            head: components["schemas"]["HeadName"];
+            /** @description Its pool. */
+            pool: components["schemas"]["PoolName"];
+        } | {
+            /** @constant */
             action: "stop_resources";
             /** @description Their names in Pacemaker. */
             resources: string[];
@@ -483,6 +526,45 @@ export interface components {
             action: "configure_pacemaker";
             /** @description Its differences from the running configuration. */
             changes: components["schemas"]["CibChange"][];
+        };
+        /** @description A changed range of a volume. */
+        ChangedExtent: {
+            /** @description It was freed. */
+            freed?: boolean;
+            /**
+             * Format: uint64
+             * @description Number of bytes.
+             */
+            length: number;
+            /**
+             * Format: uint64
+             * @description First byte.
+             */
+            offset: number;
+        };
+        /** @description The changes of a volume from one snapshot to a later one, in whole blocks. */
+        ChangesView: {
+            /**
+             * Format: uint64
+             * @description Number of extents.
+             */
+            extent_count: number;
+            /** @description The first 100,000 extents, in ascending order. */
+            extents: components["schemas"]["ChangedExtent"][];
+            /**
+             * Format: uint64
+             * @description Bytes that were freed, and read as zeroes.
+             */
+            freed: number;
+            /** @description The older snapshot. */
+            from: components["schemas"]["SnapshotName"];
+            /** @description The newer snapshot; none means the contents at the time of the request. */
+            to?: components["schemas"]["SnapshotName"] | null;
+            /**
+             * Format: uint64
+             * @description Bytes that were written.
+             */
+            written: number;
         };
         /** @description The mutual authentication of initiators and a target. Secrets are never part of a response. */
         ChapView: {
@@ -641,7 +723,7 @@ export interface components {
             allocated: number;
             /** @description Members of a group. */
             members?: components["schemas"]["DeviceLoad"][];
-            /** @description As [`DeviceView::name`]; the pool's. */
+            /** @description As `DeviceView::name`; the name of the pool. */
             name: string;
             /**
              * Format: uint64
@@ -913,6 +995,20 @@ export interface components {
              * @description Its number in the pool's history of events, from 1 on.
              */
             number: number;
+        };
+        /** @description A head that could not serve a pool. */
+        ExclusionView: {
+            /** @description The head. */
+            head: string;
+            /** @description The pool. */
+            pool: string;
+            /**
+             * Format: uint64
+             * @description Time of the failure, in milliseconds since 1970.
+             */
+            since_ms?: number | null;
+            /** @description Why, as its agent reported it. */
+            why?: string | null;
         };
         /** @description An export that clients of a protocol can connect to. */
         ExportView: {
@@ -1228,7 +1324,7 @@ export interface components {
         FilesystemGet: {
             /** @description The file system, or a pool for the values that its file systems inherit */
             name: string;
-            /** @description Which properties [default: all] */
+            /** @description Which properties, separated by blanks or commas, or `all` [default: all] */
             names: string[];
         };
         /** @description Remove a property's own value, so that the parent's is inherited */
@@ -1237,6 +1333,11 @@ export interface components {
             name: string;
             /** @description Which properties */
             names: string[];
+        };
+        /** @description The request. */
+        FilesystemList: {
+            /** @description Only those in a dataset, or with such a name: `tank/vms`, `tank/web-*` or `web-*`. */
+            only?: components["schemas"]["Selection"] | null;
         };
         /**
          * @description Show which files NFS clients have open and locked, and which clients are blocked on a lock
@@ -1273,7 +1374,7 @@ export interface components {
             to: components["schemas"]["VolumeName"];
         };
         /** @description Requests about file systems. */
-        FilesystemRequest: "list" | {
+        FilesystemRequest: {
             create: components["schemas"]["FilesystemCreate"];
         } | {
             show: components["schemas"]["FilesystemShow"];
@@ -1297,6 +1398,8 @@ export interface components {
             open_files: components["schemas"]["FilesystemOpenFiles"];
         } | {
             expire_client: components["schemas"]["FilesystemExpireClient"];
+        } | {
+            list: components["schemas"]["FilesystemList"];
         };
         /**
          * @description Roll a file system back to a snapshot, even while it is shared and in use
@@ -1495,6 +1598,18 @@ export interface components {
             txg?: number | null;
             /** @description The change, such as `create`, `snapshot` or `event scrub`; `command` if the details are a command line. */
             what: string;
+        };
+        /** @description A hold of a snapshot. */
+        HoldView: {
+            /**
+             * Format: uint64
+             * @description When it was added, in seconds since 1970.
+             */
+            since_unix_s: number;
+            /** @description The snapshot. */
+            snapshot: components["schemas"]["SnapshotName"];
+            /** @description The name of the hold. */
+            tag: string;
         };
         /** @description A controller of virtual machines: a hypervisor, or the manager of several. */
         Hypervisor: {
@@ -1795,11 +1910,18 @@ export interface components {
             /** @description Writes are refused. */
             read_only?: boolean;
         };
+        /** @description The request. */
+        NbdList: {
+            /** @description Only those in a dataset, or with such a name: `tank/vms`, `tank/web-*` or `web-*`. */
+            only?: components["schemas"]["Selection"] | null;
+        };
         /** @description Requests about NBD exports. */
-        NbdRequest: "list" | {
+        NbdRequest: {
             export: components["schemas"]["NbdExport"];
         } | {
             unexport: components["schemas"]["NbdUnexport"];
+        } | {
+            list: components["schemas"]["NbdList"];
         };
         /** @description Remove the export of a volume */
         NbdUnexport: {
@@ -2343,7 +2465,7 @@ export interface components {
         };
         /** @description Read properties of the pool. */
         PoolGet: {
-            /** @description Their names; empty means all. */
+            /** @description Their names, each one or several, separated by commas; none or `all` means all. */
             names: string[];
         };
         /** @description Show the changes that the pool itself has stored, the oldest first */
@@ -2455,6 +2577,10 @@ export interface components {
              * @description Nanoseconds of counting, on a monotonic clock: the interval between two samples.
              */
             counted_ns: number;
+            /** @description The names of legs, by the names of their devices. */
+            leg_names?: {
+                [key: string]: string;
+            };
             /**
              * Format: uint32
              * @description The process that has the pool open. The counters start again when another process opens it.
@@ -2489,6 +2615,11 @@ export interface components {
              *     `left:/dev/disk/by-id/x`.
              */
             device: string;
+            /**
+             * @description Also use all of its size, if it is larger than when it joined. The group grows when this is done for each of its
+             *     devices.
+             */
+            expand?: boolean;
         };
         /** @description A pool in the overview. */
         PoolOverview: {
@@ -3437,6 +3568,8 @@ export interface components {
         };
         /** @description The safeguards that a takeover depends on, as this head sees them. */
         Safeguards: {
+            /** @description Heads that could not serve a pool, and that the cluster does not try for a while. */
+            exclusions?: components["schemas"]["ExclusionView"][];
             /** @description The devices that power heads off. */
             fence_devices: components["schemas"]["FenceDeviceView"][];
             /** @description Whether this head's partition of the cluster has quorum, if known. */
@@ -3543,6 +3676,8 @@ export interface components {
         };
         /** @description A secret text. `Debug` and `Display` of any container of it cannot show it. */
         Secret: string;
+        /** @description A part of the objects of a list. */
+        Selection: string;
         /** @description The stream to send. */
         SendWhat: {
             snapshot: {
@@ -3675,6 +3810,11 @@ export interface components {
             /** @description Its property `sharenfs`, or that of the nearest parent that has one; `off` if none has. */
             value: string;
         };
+        /** @description List the bookmarks of volumes and file systems */
+        SnapshotBookmarks: {
+            /** @description Only of this volume or file system, and of all below it. */
+            volume?: components["schemas"]["VolumeName"] | null;
+        };
         /** @description Create a volume from a snapshot */
         SnapshotClone: {
             /** @description The snapshot. */
@@ -3717,6 +3857,46 @@ export interface components {
             /** @description Also those of all volumes and file systems below */
             recursive?: boolean;
         };
+        /**
+         * @description Destroy a bookmark
+         *
+         *     No data is lost. A later send cannot start from the bookmark any more.
+         */
+        SnapshotDestroyBookmark: {
+            /** @description The bookmark's name, without the volume's. */
+            mark: string;
+            /** @description The volume or file system. */
+            volume: components["schemas"]["VolumeName"];
+        };
+        /**
+         * @description Show the parts of a volume that were written since a snapshot
+         *
+         *     They are whole blocks of the volume, found by the times of their writes, without reading data. A block that was
+         *     written with the same data is included. Without a second snapshot the command creates one, compares it, and destroys
+         *     it.
+         */
+        SnapshotDiff: {
+            /** @description The older snapshot. */
+            from: components["schemas"]["SnapshotName"];
+            /** @description The newer snapshot of the same volume; none means the present contents. */
+            to?: components["schemas"]["SnapshotName"] | null;
+        };
+        /** @description Hold snapshots: no command and no schedule destroys them until they are released */
+        SnapshotHold: {
+            /** @description Snapshots, as POOL/NAME@SNAPSHOT, @PATTERN or @FIRST%LAST */
+            names: components["schemas"]["SnapshotSet"][];
+            /** @description Also those of all volumes and file systems below */
+            recursive?: boolean;
+            /** @description The name of the hold, such as the software that needs it */
+            tag: string;
+        };
+        /** @description List the holds of snapshots */
+        SnapshotHolds: {
+            /** @description Only of these snapshots. */
+            only?: components["schemas"]["SnapshotSet"] | null;
+            /** @description Only of snapshots of this volume or file system, and of all below it. */
+            volume?: components["schemas"]["VolumeName"] | null;
+        };
         /** @description List the snapshots of a pool or a volume */
         SnapshotList: {
             /**
@@ -3733,6 +3913,15 @@ export interface components {
         };
         /** @description A snapshot, such as `tank/vm/disk0@monday`. */
         SnapshotName: string;
+        /** @description Release holds of snapshots */
+        SnapshotRelease: {
+            /** @description Snapshots, as POOL/NAME@SNAPSHOT, @PATTERN or @FIRST%LAST */
+            names: components["schemas"]["SnapshotSet"][];
+            /** @description Also those of all volumes and file systems below */
+            recursive?: boolean;
+            /** @description The name of the hold */
+            tag: string;
+        };
         /** @description Rename a snapshot; its clones, and clients of the volume, notice nothing */
         SnapshotRename: {
             /** @description Which. */
@@ -3751,6 +3940,18 @@ export interface components {
             destroy: components["schemas"]["SnapshotDestroy"];
         } | {
             clone: components["schemas"]["SnapshotClone"];
+        } | {
+            hold: components["schemas"]["SnapshotHold"];
+        } | {
+            release: components["schemas"]["SnapshotRelease"];
+        } | {
+            holds: components["schemas"]["SnapshotHolds"];
+        } | {
+            bookmarks: components["schemas"]["SnapshotBookmarks"];
+        } | {
+            destroy_bookmark: components["schemas"]["SnapshotDestroyBookmark"];
+        } | {
+            diff: components["schemas"]["SnapshotDiff"];
         } | {
             schedule: components["schemas"]["ScheduleRequest"];
         };
@@ -3867,6 +4068,8 @@ export interface components {
             pool: components["schemas"]["PoolStatus"];
             /** @description Export documents that cannot be served, in sentences. */
             problems: string[];
+            /** @description The other head that serves it, for a pool of the appliance without a server on this head. */
+            served_by?: string | null;
             /** @description The server, if one runs. */
             server?: components["schemas"]["ServerStatus"] | null;
             /** @description Targets with their units and sessions. */
@@ -4002,6 +4205,11 @@ export interface components {
             /** @description Which. */
             name: components["schemas"]["IscsiName"];
         };
+        /** @description The request. */
+        TargetList: {
+            /** @description Only those in a dataset, or with such a name: `tank/vms`, `tank/web-*` or `web-*`. */
+            only?: components["schemas"]["Selection"] | null;
+        };
         /** @description Map a volume in a target as a logical unit */
         TargetMap: {
             /**
@@ -4032,7 +4240,7 @@ export interface components {
             user: string;
         };
         /** @description Requests about iSCSI targets. */
-        TargetRequest: "list" | {
+        TargetRequest: {
             create: components["schemas"]["TargetCreate"];
         } | {
             show: components["schemas"]["TargetShow"];
@@ -4046,6 +4254,8 @@ export interface components {
             allow: components["schemas"]["TargetAllow"];
         } | {
             deny: components["schemas"]["TargetDeny"];
+        } | {
+            list: components["schemas"]["TargetList"];
         } | {
             chap_set: components["schemas"]["TargetChapSet"];
         } | {
@@ -4553,7 +4763,7 @@ export interface components {
         VolumeGet: {
             /** @description The volume, or a pool for the values that its volumes inherit */
             name: string;
-            /** @description Which properties [default: all] */
+            /** @description Which properties, separated by blanks or commas, or `all` [default: all] */
             names: string[];
         };
         /** @description Remove a property's own value, so that the parent's is inherited */
@@ -4562,6 +4772,11 @@ export interface components {
             name: string;
             /** @description Which properties */
             names: string[];
+        };
+        /** @description The request. */
+        VolumeList: {
+            /** @description Only those in a dataset, or with such a name: `tank/vms`, `tank/web-*` or `web-*`. */
+            only?: components["schemas"]["Selection"] | null;
         };
         /** @description A volume (or any dataset below a pool), such as `tank/vm/disk0`. */
         VolumeName: string;
@@ -4625,7 +4840,7 @@ export interface components {
             to: components["schemas"]["VolumeName"];
         };
         /** @description Requests about volumes. */
-        VolumeRequest: ("list" | "space") | {
+        VolumeRequest: {
             create: components["schemas"]["VolumeCreate"];
         } | {
             show: components["schemas"]["VolumeShow"];
@@ -4651,6 +4866,10 @@ export interface components {
             freeze: components["schemas"]["VolumeFreeze"];
         } | {
             thaw: components["schemas"]["VolumeThaw"];
+        } | {
+            list: components["schemas"]["VolumeList"];
+        } | {
+            space: components["schemas"]["VolumeSpace"];
         } | {
             rescue: components["schemas"]["RescueRequest"];
         };
@@ -4703,6 +4922,11 @@ export interface components {
         VolumeShow: {
             /** @description The volume */
             name: components["schemas"]["VolumeName"];
+        };
+        /** @description The request. */
+        VolumeSpace: {
+            /** @description Only those in a dataset, or with such a name: `tank/vms`, `tank/web-*` or `web-*`. */
+            only?: components["schemas"]["Selection"] | null;
         };
         /** @description Resume writes to frozen volumes; fails if they did not stay frozen until now */
         VolumeThaw: {
@@ -4862,8 +5086,11 @@ export type AppliancePlan = components['schemas']['AppliancePlan'];
 export type AuditEntry = components['schemas']['AuditEntry'];
 export type AuthkeySource = components['schemas']['AuthkeySource'];
 export type Bmc = components['schemas']['Bmc'];
+export type BookmarkView = components['schemas']['BookmarkView'];
 export type Button = components['schemas']['Button'];
 export type Change = components['schemas']['Change'];
+export type ChangedExtent = components['schemas']['ChangedExtent'];
+export type ChangesView = components['schemas']['ChangesView'];
 export type ChapView = components['schemas']['ChapView'];
 export type CheckView = components['schemas']['CheckView'];
 export type CibChange = components['schemas']['CibChange'];
@@ -4891,6 +5118,7 @@ export type DrillRound = components['schemas']['DrillRound'];
 export type DrillView = components['schemas']['DrillView'];
 export type DrillsReport = components['schemas']['DrillsReport'];
 export type Event = components['schemas']['Event'];
+export type ExclusionView = components['schemas']['ExclusionView'];
 export type ExportView = components['schemas']['ExportView'];
 export type FailingView = components['schemas']['FailingView'];
 export type Failure = components['schemas']['Failure'];
@@ -4909,6 +5137,7 @@ export type FilesystemDestroy = components['schemas']['FilesystemDestroy'];
 export type FilesystemExpireClient = components['schemas']['FilesystemExpireClient'];
 export type FilesystemGet = components['schemas']['FilesystemGet'];
 export type FilesystemInherit = components['schemas']['FilesystemInherit'];
+export type FilesystemList = components['schemas']['FilesystemList'];
 export type FilesystemOpenFiles = components['schemas']['FilesystemOpenFiles'];
 export type FilesystemPromote = components['schemas']['FilesystemPromote'];
 export type FilesystemRename = components['schemas']['FilesystemRename'];
@@ -4928,6 +5157,7 @@ export type HeadAsked = components['schemas']['HeadAsked'];
 export type HeadName = components['schemas']['HeadName'];
 export type HeadView = components['schemas']['HeadView'];
 export type HistoryEntry = components['schemas']['HistoryEntry'];
+export type HoldView = components['schemas']['HoldView'];
 export type Hypervisor = components['schemas']['Hypervisor'];
 export type Identity = components['schemas']['Identity'];
 export type InterruptedView = components['schemas']['InterruptedView'];
@@ -4958,6 +5188,7 @@ export type Metrics = components['schemas']['Metrics'];
 export type Move = components['schemas']['Move'];
 export type NbdExport = components['schemas']['NbdExport'];
 export type NbdExportDocument = components['schemas']['NbdExportDocument'];
+export type NbdList = components['schemas']['NbdList'];
 export type NbdRequest = components['schemas']['NbdRequest'];
 export type NbdUnexport = components['schemas']['NbdUnexport'];
 export type NbdView = components['schemas']['NbdView'];
@@ -5074,6 +5305,7 @@ export type ScheduleView = components['schemas']['ScheduleView'];
 export type ScrubAction = components['schemas']['ScrubAction'];
 export type ScrubScheduleView = components['schemas']['ScrubScheduleView'];
 export type Secret = components['schemas']['Secret'];
+export type Selection = components['schemas']['Selection'];
 export type SendWhat = components['schemas']['SendWhat'];
 export type ServerRequest = components['schemas']['ServerRequest'];
 export type ServerStatus = components['schemas']['ServerStatus'];
@@ -5081,11 +5313,17 @@ export type Session = components['schemas']['Session'];
 export type SessionView = components['schemas']['SessionView'];
 export type Severity = components['schemas']['Severity'];
 export type ShareView = components['schemas']['ShareView'];
+export type SnapshotBookmarks = components['schemas']['SnapshotBookmarks'];
 export type SnapshotClone = components['schemas']['SnapshotClone'];
 export type SnapshotCreate = components['schemas']['SnapshotCreate'];
 export type SnapshotDestroy = components['schemas']['SnapshotDestroy'];
+export type SnapshotDestroyBookmark = components['schemas']['SnapshotDestroyBookmark'];
+export type SnapshotDiff = components['schemas']['SnapshotDiff'];
+export type SnapshotHold = components['schemas']['SnapshotHold'];
+export type SnapshotHolds = components['schemas']['SnapshotHolds'];
 export type SnapshotList = components['schemas']['SnapshotList'];
 export type SnapshotName = components['schemas']['SnapshotName'];
+export type SnapshotRelease = components['schemas']['SnapshotRelease'];
 export type SnapshotRename = components['schemas']['SnapshotRename'];
 export type SnapshotRequest = components['schemas']['SnapshotRequest'];
 export type SnapshotSet = components['schemas']['SnapshotSet'];
@@ -5103,6 +5341,7 @@ export type TargetChapShow = components['schemas']['TargetChapShow'];
 export type TargetCreate = components['schemas']['TargetCreate'];
 export type TargetDeny = components['schemas']['TargetDeny'];
 export type TargetDestroy = components['schemas']['TargetDestroy'];
+export type TargetList = components['schemas']['TargetList'];
 export type TargetMap = components['schemas']['TargetMap'];
 export type TargetMutualSet = components['schemas']['TargetMutualSet'];
 export type TargetRequest = components['schemas']['TargetRequest'];
@@ -5133,6 +5372,7 @@ export type VolumeDiscardLog = components['schemas']['VolumeDiscardLog'];
 export type VolumeFreeze = components['schemas']['VolumeFreeze'];
 export type VolumeGet = components['schemas']['VolumeGet'];
 export type VolumeInherit = components['schemas']['VolumeInherit'];
+export type VolumeList = components['schemas']['VolumeList'];
 export type VolumeName = components['schemas']['VolumeName'];
 export type VolumePromote = components['schemas']['VolumePromote'];
 export type VolumeRates = components['schemas']['VolumeRates'];
@@ -5142,6 +5382,7 @@ export type VolumeResize = components['schemas']['VolumeResize'];
 export type VolumeRollback = components['schemas']['VolumeRollback'];
 export type VolumeSet = components['schemas']['VolumeSet'];
 export type VolumeShow = components['schemas']['VolumeShow'];
+export type VolumeSpace = components['schemas']['VolumeSpace'];
 export type VolumeThaw = components['schemas']['VolumeThaw'];
 export type VolumeView = components['schemas']['VolumeView'];
 export type When = components['schemas']['When'];
