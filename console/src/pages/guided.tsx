@@ -1,7 +1,7 @@
 // The guided way to a disk of a client: volume, target, LUN and access in one form, then the commands for the client.
 
 import { useState } from "preact/hooks";
-import type { Done, Status } from "../api/types";
+import type { Done, Status, TargetView } from "../api/types";
 import { get, mistake, post } from "../api/client";
 import { poolPath, targetPath } from "../api/paths";
 import { Button } from "../parts/basics";
@@ -23,7 +23,7 @@ function domain(host = location.hostname): string {
   return isName ? labels.slice(1).reverse().join(".") : EXAMPLE_DOMAIN;
 }
 
-/** A name that no other target has: of this year, this domain, and the volume. */
+/** A name for the target of a volume: of this year, this domain, and the volume. */
 export function proposedName(volume: string): string {
   const last = volume.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
   return `iqn.${new Date().getFullYear()}-01.${domain()}:${last || "target"}`;
@@ -55,6 +55,7 @@ function Form({ pools, onClose, onReady }: { pools: string[]; onClose: () => voi
   const [size, setSize] = useState("10G");
   const [sparse, setSparse] = useState(false);
   const [encryption, setEncryption] = useState(NOT_ENCRYPTED);
+  const [made, setMade] = useState<string | null>(null);
   const [typedTarget, setTarget] = useState<string | null>(null);
   const [access, setAccess] = useState<Access>("initiator");
   const [client, setClient] = useState("");
@@ -69,15 +70,19 @@ function Form({ pools, onClose, onReady }: { pools: string[]; onClose: () => voi
     if (existing === NEW && bytesWanted === null) throw mistake(`${size} is no size: write 10G or 1.5T`);
     if (access !== "everyone" && client.trim() === "") throw mistake("name the client that is allowed");
     if (user.trim() !== "" && secret === "") throw mistake("type the secret of the user");
-    // Each step succeeds if its result exists, so that the form can be sent again after a refusal.
-    if (existing === NEW) {
+    const at = targetPath(pool, target.trim());
+    // Names of volumes can differ in characters that names of targets do not have.
+    if (typedTarget === null) await refuseAnotherVolume(pool, target.trim(), volume);
+    // Each step succeeds if its result exists, so that the form can be sent again after a refusal. A new volume must not
+    // exist before the first attempt: another client may use it.
+    if (existing === NEW && made !== volume) {
       await post<Done>(`${poolPath(pool)}/volumes`, {
-        name: volume, size: bytesWanted, block_size: null, sparse, properties: {}, parents: volume.split("/").length > 2, exist_ok: true,
+        name: volume, size: bytesWanted, block_size: null, sparse, properties: {}, parents: volume.split("/").length > 2, exist_ok: false,
         key: keyOf(encryption),
       });
+      setMade(volume);
     }
     await post<Done>(`${poolPath(pool)}/targets`, { name: target.trim(), portal_groups: [] });
-    const at = targetPath(pool, target.trim());
     // The secret comes before the access, so that no client gets in without it.
     if (user.trim() !== "") await post<Done>(`${at}/chap`, { user: user.trim(), secret });
     await post<Done>(`${at}/map`, { volume, lun: null, read_only: false, write_cache: null });
@@ -117,6 +122,12 @@ function Form({ pools, onClose, onReady }: { pools: string[]; onClose: () => voi
       )}
     </FormDialog>
   );
+}
+
+async function refuseAnotherVolume(pool: string, target: string, volume: string): Promise<void> {
+  const targets = await get<TargetView[]>(`${poolPath(pool)}/targets`);
+  const other = targets.find((one) => one.name === target)?.units.find((unit) => unit.volume !== volume);
+  if (other) throw mistake(`target ${target} exports ${other.volume} already: type another name of the target`);
 }
 
 const LOOPBACK = /^(127\.|\[::1\]|unix:)/;

@@ -68,17 +68,20 @@ pub fn run(args: ExportArgs, common: &Common, out: Printer) -> Result<(), Failur
         target,
         clients,
     } = args;
+    let is_proposed = target.is_none();
     let name = match target {
         Some(name) => name,
         None => proposed(&units::host_name(), &volume)?,
     };
     let pool = volume.pool();
     let ask = |request| crate::ask_server(common, &pool, request);
+    if is_proposed {
+        refuse_another_volume(ask(show(&name)), &name, &volume)?;
+    }
     for request in steps(&volume, size, sparse, &name, clients) {
         ask(request)?;
     }
-    let show = target::show::Show { name: name.clone() };
-    let Answer::Target(view) = ask(Request::Target(show.into()))? else {
+    let Answer::Target(view) = ask(show(&name))? else {
         return Err(unexpected(&pool));
     };
     let Answer::Status(status) = ask(Request::Status)? else {
@@ -86,6 +89,31 @@ pub fn run(args: ExportArgs, common: &Common, out: Printer) -> Result<(), Failur
     };
     let addresses = status.server.as_ref().map(portals).unwrap_or_default();
     report(&pool, &volume, &view, &addresses, out)
+}
+
+fn show(name: &IscsiName) -> Request {
+    let show = target::show::Show { name: name.clone() };
+    Request::Target(show.into())
+}
+
+/// Names of volumes can differ in characters that names of targets do not have. Clients of a target with such a name
+/// would get this volume, too.
+fn refuse_another_volume(
+    found: Result<Answer, Failure>,
+    name: &IscsiName,
+    volume: &VolumeName,
+) -> Result<(), Failure> {
+    let Ok(Answer::Target(view)) = found else {
+        return Ok(());
+    };
+    match view.units.iter().find(|unit| unit.volume != *volume) {
+        None => Ok(()),
+        Some(unit) => {
+            let message = format!("target {name} exports {} already", unit.volume);
+            Err(Failure::new(FailureKind::Exists, message)
+                .advise("name a target by --target; nothing was changed"))
+        }
+    }
 }
 
 /// Each step succeeds if its result exists.
@@ -142,7 +170,7 @@ fn unexpected(pool: &PoolName) -> Failure {
     )
 }
 
-/// A name that no other volume of this host has: `iqn.2026-01.org.example:tank-vm0` for `tank/vm0` of
+/// A name for the target of a volume: `iqn.2026-01.org.example:tank-vm0` for `tank/vm0` of
 /// `left.example.org`.
 fn proposed(host: &str, volume: &VolumeName) -> Result<IscsiName, Failure> {
     let labels: Vec<&str> = host
