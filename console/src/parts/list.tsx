@@ -70,7 +70,7 @@ export function List<Row>(props: ListProps<Row>) {
   const page = Math.min(pages, Math.max(1, Math.floor(Number(setting("page"))) || 1));
   const shown = found.slice((page - 1) * size, page * size);
 
-  const selection = useSelection(rows, keyOf, bulk !== undefined && may(bulk.needs));
+  const selection = useSelection(found, keyOf, bulk !== undefined && may(bulk.needs));
   const sort = (next: Order): void => change({ sort: orderText(next), page: "" });
   const headed = columns.map((column) => withHeader(column, order, sort));
   return (

@@ -8,10 +8,27 @@ export function matcher(wanted: string): (texts: string[]) => boolean {
   const plain = wanted.trim().toLowerCase();
   if (plain === "") return () => true;
   if (!/[*?]/.test(plain)) return (texts) => texts.some((text) => text.toLowerCase().includes(plain));
-  const escaped = plain.replace(/[.+^${}()|[\]\\]/g, "\\$&");
-  // Adjacent stars mean the same as one, and would make the expression slow.
-  const pattern = new RegExp(`^${escaped.replace(/\*+/g, ".*").replaceAll("?", ".")}$`, "su");
-  return (texts) => texts.some((text) => pattern.test(text.toLowerCase()));
+  return (texts) => texts.some((text) => isLike(plain, text.toLowerCase()));
+}
+
+/** Whether `text` has the pattern, in time that grows with the product of their lengths: an address can contain any pattern. */
+function isLike(pattern: string, text: string): boolean {
+  let [at, here, star, resumed] = [0, 0, -1, 0];
+  while (here < text.length) {
+    if (pattern[at] === "*") {
+      star = at++;
+      resumed = here;
+    } else if (pattern[at] === "?" || pattern[at] === text[here]) {
+      at++;
+      here++;
+    } else if (star >= 0) {
+      at = star + 1;
+      here = ++resumed;
+    } else {
+      return false;
+    }
+  }
+  return /^\**$/.test(pattern.slice(at));
 }
 
 export type Ordered = string | number | null | undefined;
