@@ -463,7 +463,8 @@ fn standby_failure(error: &StandbyError) -> Failure {
         E::UnknownHead { .. } => FailureKind::NotFound,
         E::NoCluster | E::Unreachable(..) | E::Situation(_) => FailureKind::Unreachable,
         E::NoOtherHead(_) => FailureKind::Unavailable,
-        E::StillActive { .. } | E::NotServed { .. } | E::Failed { .. } => FailureKind::Failed,
+        E::StillActive { .. } | E::StillStandby { .. } | E::NotAway { .. } => FailureKind::Failed,
+        E::NotServed { .. } | E::Failed { .. } => FailureKind::Failed,
     };
     let failure = Failure::from_chain(kind, error);
     match error {
@@ -476,7 +477,10 @@ fn standby_failure(error: &StandbyError) -> Failure {
         E::NoOtherHead(_) => failure.advise(
             "nothing was changed; repair the other head, or stop these pools with --stop-pools",
         ),
-        E::StillActive { .. } | E::NotServed { .. } => failure.advise(
+        E::StillStandby { .. } => {
+            failure.advise("`bulkhead appliance start --ssh` lets the heads serve again")
+        }
+        E::StillActive { .. } | E::NotAway { .. } | E::NotServed { .. } => failure.advise(
             "`crm_mon -1` and `bulkhead status` show the reason; repeat the command when it is repaired",
         ),
         _ => failure.advise("repeat the command when the cause is repaired"),
@@ -610,6 +614,12 @@ fn retire_pool(args: &RetireArgs, out: Printer) -> Result<ExitCode, Failure> {
             "write the pool as a table of its own, `[pools.{pool}]`; nothing was changed"
         ))
     })?;
+    // Findings about this pool, such as a disk that another pool has, too, are not in the shortened file.
+    let parsed = appliance::parse(&text).map_err(|finding| Failure::usage(finding.to_string()))?;
+    let findings = appliance::check(&parsed, &Facts::default());
+    if appliance::check::worst(&findings) == Some(Severity::Error) {
+        return report(file, &findings, &HeadResponses::new(), out);
+    }
     let settings = Settings {
         in_use: true,
         ..Settings::default()
@@ -620,6 +630,7 @@ fn retire_pool(args: &RetireArgs, out: Printer) -> Result<ExitCode, Failure> {
     };
     // The plan stays valid only while no other run changes the heads.
     let _locks = args.yes.then(|| lock(&prepared.machines)).transpose()?;
+    refuse_changed(file, &text)?;
     let actual = observe(&prepared)?;
     let plan = appliance::plan(&prepared.desired, &actual);
     if !plan.obstacles.is_empty() {
@@ -669,6 +680,7 @@ fn retire_pool(args: &RetireArgs, out: Printer) -> Result<ExitCode, Failure> {
         &mut progress,
     )
     .map_err(|error| failed(&error))?;
+    refuse_changed(file, &text)?;
     progress(&format!(
         "remove the lines of pool {pool} from {}",
         file.display()
@@ -689,6 +701,15 @@ fn retire_pool(args: &RetireArgs, out: Printer) -> Result<ExitCode, Failure> {
     gone.then.extend(notes);
     out.either(&gone, || gone.text(&format!("pool {pool} is retired:")))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Another run, or an editor, may have changed the file since it was read.
+fn refuse_changed(file: &Path, text: &str) -> Result<(), Failure> {
+    if appliance_file::read(file)? == text {
+        return Ok(());
+    }
+    let message = format!("{} was changed during this command", file.display());
+    Err(Failure::new(FailureKind::Busy, message).advise("repeat the command"))
 }
 
 /// The lines of the file that are removed.

@@ -75,7 +75,7 @@ struct FakeState {
     /// The settings at the start of its corosync-qdevice.
     witness_settings: String,
     is_witness_off: bool,
-    /// The outputs of `pool status`, in order; the last one repeats.
+    /// The pools in the outputs of `status`, in order; the last one repeats.
     statuses: Vec<String>,
     looks: String,
     /// Verbs about pools that are refused, each with one of their arguments.
@@ -171,7 +171,7 @@ impl FakeHost {
         lock(&self.state).members = json.to_owned();
     }
 
-    /// Sets the outputs of `bulkhead pool status POOL --json`, in order; the last one repeats.
+    /// Sets the pools in the outputs of `bulkhead status POOL --json`, in order; the last one repeats.
     pub fn set_statuses(&self, json: &[String]) {
         lock(&self.state).statuses = json.iter().rev().cloned().collect();
     }
@@ -198,7 +198,10 @@ impl FakeHost {
             0 | 1 => state.statuses.last().cloned(),
             _ => state.statuses.pop(),
         };
-        next.map_or_else(|| output_of(7, ""), |next| output_of(0, next))
+        let elsewhere = || output_of(0, r#"{"pool":{},"served_by":"another"}"#);
+        next.map_or_else(elsewhere, |next| {
+            output_of(0, format!("{{\"pool\":{next}}}"))
+        })
     }
 
     /// A request to the server of a pool.
@@ -451,7 +454,7 @@ impl Host for FakeHost {
                 none if none.is_empty() => output_of(2, ""),
                 looks => output_of(0, looks),
             },
-            (_, ["pool", "status", _, "--json"]) => self.pool_status(),
+            (_, ["status", _, "--json"]) => self.pool_status(),
             (
                 _,
                 [

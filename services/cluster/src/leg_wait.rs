@@ -50,7 +50,15 @@ pub(crate) struct LegWait {
     expected: BTreeMap<PoolName, BTreeSet<u64>>,
 }
 
-/// A part of the response of `bulkhead pool status POOL --json`.
+/// A part of the response of `bulkhead status POOL --json`.
+#[derive(Deserialize)]
+struct Response {
+    pool: Status,
+    /// The server is on that other head.
+    #[serde(default)]
+    served_by: Option<String>,
+}
+
 #[derive(Deserialize)]
 struct Status {
     legs: Option<LegsView>,
@@ -99,15 +107,19 @@ impl LegWait {
 /// The head that serves the pool, and its server's view of the legs.
 fn query_legs(machines: &Hosts, program: &Path, pool: &PoolName) -> Option<(HeadName, LegsView)> {
     let program = program.to_string_lossy();
-    let invocation = Invocation::new(&program, &["pool", "status", pool.as_str(), "--json"]);
+    let invocation = Invocation::new(&program, &["status", pool.as_str(), "--json"]);
     let invocation = invocation.within(STATUS_TIME_LIMIT);
     machines.iter().find_map(|(head, machine)| {
         let output = machine.run(&invocation).ok()?;
-        let status: Status = match output.code {
+        let response: Response = match output.code {
             0 => serde_json::from_slice(&output.stdout).ok()?,
             _ => return None,
         };
-        Some((head.clone(), status.legs?))
+        // Every head of an appliance returns the status of a pool that another head serves.
+        match response.served_by {
+            Some(_) => None,
+            None => Some((head.clone(), response.pool.legs?)),
+        }
     })
 }
 

@@ -2,7 +2,7 @@
 //! on each head. A run that was killed is repeated: each step is skipped where it is done.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use appliance::Appliance;
 use appliance::plan::{Actual, HeadActual};
@@ -260,6 +260,16 @@ pub fn retire(
         progress(&format!("have Pacemaker stop {}", resources.join(", ")));
         let stopped = stop(responding(machines)?, &retired.resources);
         stopped.map_err(ApplyError::Stop)?;
+        // A server outside of the cluster is not stopped by Pacemaker.
+        for (head, machine) in machines {
+            let found = crate::observe::portals(machine.as_ref(), Path::new(program));
+            if found.is_ok_and(|(portals, _)| portals.contains_key(pool)) {
+                return Err(RetireError::Served {
+                    head: head.clone(),
+                    pool: pool.clone(),
+                });
+            }
+        }
     } else if let Some((head, _)) = actual
         .heads
         .iter()

@@ -53,6 +53,17 @@ impl Situation {
         active.filter_map(Element::id).map(str::to_owned).collect()
     }
 
+    /// The names of the resources that run, or may still run, on this head.
+    pub(crate) fn active_on(&self, head: &HeadName) -> Vec<String> {
+        let is_on = |one: &&Element| {
+            let mut nodes = one.children.iter();
+            (is(one, "active") || is(one, "failed"))
+                && nodes.any(|node| node.attribute("name") == Some(head.as_str()))
+        };
+        let active = self.section("resources").filter(is_on);
+        active.filter_map(Element::id).map(str::to_owned).collect()
+    }
+
     pub(crate) fn resource(&self, id: &str) -> Option<&Element> {
         self.section("resources").find(|one| one.id() == Some(id))
     }

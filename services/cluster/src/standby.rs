@@ -4,13 +4,14 @@
 //! Both are standby of Pacemaker's nodes. Maintenance is stored in the configuration. A shutdown uses an attribute that
 //! each Pacemaker forgets when it stops, so that the pools are served again after the next boot, without a command.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use appliance::Appliance;
-use appliance::render::pool_id;
+use appliance::render::{address_id, pool_id};
 use units::{HeadName, PoolName};
 
 use crate::host::{Host, HostError, Hosts, must};
@@ -101,6 +102,24 @@ pub enum StandbyError {
         /// The limit, in seconds.
         limit_s: u64,
     },
+    /// Resources of a head in maintenance did not stop.
+    #[error("{head} is in maintenance, and not stopped there within {limit_s} s: {active}")]
+    NotAway {
+        /// The head.
+        head: HeadName,
+        /// The resources.
+        active: String,
+        /// The limit, in seconds.
+        limit_s: u64,
+    },
+    /// Resources did not stop, and the heads are still in standby.
+    #[error("not stopped within {limit_s} s: {active}; all heads are still in standby")]
+    StillStandby {
+        /// The resources.
+        active: String,
+        /// The limit, in seconds.
+        limit_s: u64,
+    },
     /// Pools are not served after the start.
     #[error("not served within {limit_s} s: {}", names(.pools))]
     NotServed {
@@ -176,21 +195,19 @@ impl<'a> Planned<'a> {
     ) -> Result<Outcome, StandbyError> {
         let (by, machine) = self.responding(head)?;
         let now = Situation::look(machine)?;
-        let is_there = now.node(head).is_some_and(|node| is(node, "standby"));
-        if is_there && self.served(&now, head).is_empty() {
+        let was_standby =
+            is_excluded(machine, head).map_err(failed(&by, &Step::Standby(head.clone())))?;
+        if was_standby && self.active(&now, head).is_empty() {
             return Ok(Outcome::Already);
         }
-        let (mut moves, mut stuck) = (Vec::new(), Vec::new());
-        for pool in self.served(&now, head) {
-            match self.other_head(&now, &pool, head) {
-                Ok(to) => moves.push((pool, to)),
-                Err(why) => stuck.push(format!("{pool} ({why})")),
-            }
-        }
+        let stuck = self.stuck(&now, head);
         if !stuck.is_empty() && !stop_pools {
             return Err(StandbyError::NoOtherHead(stuck));
         }
-        for (pool, to) in moves {
+        for pool in self.served(&now, head) {
+            let Ok(to) = self.other_head(&now, &pool, head) else {
+                continue;
+            };
             let step = Step::Move(pool.clone(), to.clone());
             (self.progress)(&step);
             let program = self.program.to_string_lossy();
@@ -200,15 +217,23 @@ impl<'a> Planned<'a> {
             must(machine, &invocation).map_err(failed(&by, &step))?;
         }
         self.standby((&by, machine), head, Lifetime::Forever)?;
+        // A command on the other head may have excluded that one at the same time.
+        let stuck = self.stuck(&Situation::look(machine)?, head);
+        if !stuck.is_empty() && !stop_pools && !was_standby {
+            let step = Step::Return(head.clone());
+            forget(machine, head, Lifetime::Forever).map_err(failed(&by, &step))?;
+            return Err(StandbyError::NoOtherHead(stuck));
+        }
         let limit = self.pool_limit() + CLUSTER_RESERVE;
         let deadline = Instant::now() + limit;
         loop {
-            let left = self.served(&Situation::look(machine)?, head);
+            let left = self.active(&Situation::look(machine)?, head);
             if left.is_empty() {
                 return Ok(Outcome::Changed);
             }
             if Instant::now() >= deadline {
-                return Err(StandbyError::StillActive {
+                return Err(StandbyError::NotAway {
+                    head: head.clone(),
                     active: names(&left),
                     limit_s: limit.as_secs(),
                 });
@@ -225,10 +250,13 @@ impl<'a> Planned<'a> {
     pub fn end_maintenance(&mut self, head: &HeadName) -> Result<Outcome, StandbyError> {
         let (by, machine) = self.responding(head)?;
         let now = Situation::look(machine)?;
-        if !now.node(head).is_some_and(|node| is(node, "standby")) {
+        let is_there = now.node(head).is_some_and(|node| is(node, "standby"));
+        let step = Step::Return(head.clone());
+        // crm_mon does not show the standby of a head that was never online.
+        let was_excluded = is_excluded(machine, head).map_err(failed(&by, &step))?;
+        if !is_there && !was_excluded {
             return Ok(Outcome::Already);
         }
-        let step = Step::Return(head.clone());
         (self.progress)(&step);
         for lifetime in [Lifetime::Reboot, Lifetime::Forever] {
             forget(machine, head, lifetime).map_err(failed(&by, &step))?;
@@ -268,12 +296,18 @@ impl<'a> Planned<'a> {
         if power_off {
             let mut heads: Vec<&HeadName> = self.machines.keys().collect();
             heads.sort_by_key(|head| is_here(head));
+            let mut first = Ok(());
             for head in heads {
                 let step = Step::PowerOff(head.clone());
                 (self.progress)(&step);
                 let invocation = Invocation::new("systemctl", &["poweroff"]);
-                must(self.machines[head].as_ref(), &invocation).map_err(failed(head, &step))?;
+                let done = must(self.machines[head].as_ref(), &invocation);
+                // A head that was off already, or goes off during the call, must not leave this head on.
+                if let (Err(source), true) = (done, running.contains(head) || is_here(head)) {
+                    first = first.and(Err(failed(head, &step)(source)));
+                }
             }
+            first?;
         }
         Ok(match running.is_empty() && !power_off {
             true => Outcome::Already,
@@ -289,6 +323,7 @@ impl<'a> Planned<'a> {
     pub fn start(&mut self) -> Result<Outcome, StandbyError> {
         let running = self.running();
         let mut outcome = Outcome::Already;
+        let mut first_error = None;
         for (head, machine) in self.machines {
             if running.contains(head) {
                 continue;
@@ -296,14 +331,13 @@ impl<'a> Planned<'a> {
             outcome = Outcome::Changed;
             let step = Step::StartCluster(head.clone());
             (self.progress)(&step);
-            for unit in UNITS {
-                let machine = machine.as_ref();
-                if is_enabled(machine, unit).map_err(failed(head, &step))? {
-                    let start = Invocation::new("systemctl", &["start", unit]);
-                    let start = start.within(UNIT_TIME_LIMIT);
-                    must(machine, &start).map_err(failed(head, &step))?;
-                }
+            // One head is enough to serve.
+            if let Err(source) = start_cluster(machine.as_ref()) {
+                first_error.get_or_insert_with(|| failed(head, &step)(source));
             }
+        }
+        if let (true, Some(error)) = (self.running().is_empty(), first_error) {
+            return Err(error);
         }
         let limit = START_TIME_LIMIT + self.pool_limit();
         let deadline = Instant::now() + limit;
@@ -313,7 +347,10 @@ impl<'a> Planned<'a> {
                     let machine = self.machines[head].as_ref();
                     let now = Situation::look(machine)?;
                     // A shutdown that was cut off leaves heads in standby.
-                    for head in self.appliance.heads.keys() {
+                    let heads = self.appliance.heads.keys();
+                    let is_standby =
+                        |head: &&HeadName| now.node(head).is_some_and(|node| is(node, "standby"));
+                    for head in heads.filter(is_standby) {
                         let step = Step::Return(head.clone());
                         forget(machine, head, Lifetime::Reboot).map_err(failed(head, &step))?;
                     }
@@ -366,14 +403,22 @@ impl<'a> Planned<'a> {
                 thread::sleep(POLL);
             }
         });
-        if stopped.is_err() {
-            for head in heads {
-                if let Err(error) = forget(machine, head, Lifetime::Reboot) {
-                    tracing::warn!(%head, %error, "is still in standby");
-                }
+        let Err(error) = stopped else {
+            return Ok(());
+        };
+        let mut is_reverted = true;
+        for head in heads {
+            if let Err(error) = forget(machine, head, Lifetime::Reboot) {
+                tracing::warn!(%head, %error, "is still in standby");
+                is_reverted = false;
             }
         }
-        stopped
+        Err(match error {
+            StandbyError::StillActive { active, limit_s } if !is_reverted => {
+                StandbyError::StillStandby { active, limit_s }
+            }
+            error => error,
+        })
     }
 
     fn stop_cluster(&mut self, head: &HeadName) -> Result<(), StandbyError> {
@@ -420,6 +465,41 @@ impl<'a> Planned<'a> {
         let pools = self.appliance.pools.keys();
         let served = pools.filter(|pool| now.is_served(&pool_id(pool), head));
         served.cloned().collect()
+    }
+
+    /// The resources of the file's pools that run, or may still run, on `head`.
+    fn active(&self, now: &Situation, head: &HeadName) -> Vec<String> {
+        let pools = self.appliance.pools.iter();
+        let ours: BTreeSet<String> = pools
+            .flat_map(|(name, pool)| {
+                let addresses = pool.addresses.iter();
+                let addresses = addresses.map(|one| address_id(one.address));
+                addresses.chain([pool_id(name)])
+            })
+            .collect();
+        let active = now.active_on(head).into_iter();
+        active.filter(|one| ours.contains(one)).collect()
+    }
+
+    /// The pools that only `head` serves or may begin to serve, and why no other head can.
+    fn stuck(&self, now: &Situation, head: &HeadName) -> Vec<String> {
+        let mut stuck = Vec::new();
+        for (name, pool) in &self.appliance.pools {
+            let id = pool_id(name);
+            // A pool that is not created yet, or that an administrator has stopped, is not served by any head.
+            let is_wanted = now.resource(&id).is_some_and(|resource| {
+                let role = resource.attribute("target_role");
+                !role.is_some_and(|role| role.eq_ignore_ascii_case("stopped"))
+            });
+            let is_elsewhere = now.server(&id).is_some_and(|by| by != head.as_str());
+            if !is_wanted || is_elsewhere || !self.appliance.heads_of(pool).contains(head) {
+                continue;
+            }
+            if let Err(why) = self.other_head(now, name, head) {
+                stuck.push(format!("{name} ({why})"));
+            }
+        }
+        stuck
     }
 
     /// Another head that can serve the pool, or the reasons why there is none.
@@ -489,6 +569,33 @@ fn forget(machine: &dyn Host, head: &HeadName, lifetime: Lifetime) -> Result<(),
     must(machine, &Invocation::new("crm_attribute", &arguments)).map(drop)
 }
 
+/// Whether the configuration excludes a head, beyond the next boot.
+fn is_excluded(machine: &dyn Host, head: &HeadName) -> Result<bool, HostError> {
+    let arguments = [
+        "--node",
+        head.as_str(),
+        "--name",
+        "standby",
+        "--query",
+        "--quiet",
+        "--lifetime",
+        "forever",
+    ];
+    let output = machine.run(&Invocation::new("crm_attribute", &arguments))?;
+    // There is no such attribute by default.
+    Ok(output.code == 0 && matches!(output.text().trim(), "on" | "true" | "yes" | "1"))
+}
+
+fn start_cluster(machine: &dyn Host) -> Result<(), HostError> {
+    for unit in UNITS {
+        if is_enabled(machine, unit)? {
+            let start = Invocation::new("systemctl", &["start", unit]);
+            must(machine, &start.within(UNIT_TIME_LIMIT))?;
+        }
+    }
+    Ok(())
+}
+
 fn is_enabled(machine: &dyn Host, unit: &str) -> Result<bool, HostError> {
     let arguments = ["is-enabled", "--quiet", unit];
     Ok(machine.run(&Invocation::new("systemctl", &arguments))?.code == 0)
@@ -501,7 +608,7 @@ fn failed(head: &HeadName, step: &Step) -> impl FnOnce(HostError) -> StandbyErro
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeMap, BTreeSet};
+    use std::collections::BTreeMap;
     use std::sync::{Arc, Mutex};
 
     use super::*;
@@ -581,6 +688,16 @@ mod tests {
                     state.log.push(format!("standby {head} {lifetime}"));
                     state.standby.insert((*head).to_owned(), lifetime);
                     state.settle();
+                }
+                ("crm_attribute", ["--node", head, _, _, "--query", ..]) => {
+                    let lifetime = state.standby.get(*head).copied();
+                    stdout = (if lifetime == Some("forever") {
+                        "on"
+                    } else {
+                        ""
+                    })
+                    .to_owned();
+                    code = i32::from(stdout.is_empty()) * 6;
                 }
                 ("crm_attribute", ["--node", head, _, _, "--delete", _, lifetime]) => {
                     if state
