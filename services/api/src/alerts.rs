@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use control::answer::{DeviceView, PoolStatus};
 use control::{Advice, Button, Severity};
+use units::PoolName;
 
 use self::cause::Causes;
 use crate::view::{Alert, LinkView, Overview, PoolOverview};
@@ -192,7 +193,8 @@ fn of_exclusions(overview: &Overview, causes: &Causes<'_>, alerts: &mut Vec<Aler
         let what = "repair the cause, and let the cluster try it again";
         let advice = Advice::new(Severity::Warning, what, "")
             .by(format!(
-                "crm_resource --cleanup --resource pool-{pool} --node {head}"
+                "crm_resource --cleanup --resource {} --node {head}",
+                resource_of(pool)
             ))
             .risking(risk);
         alerts.push(Alert {
@@ -319,6 +321,15 @@ impl FirstSeen {
         }
         self.0 = still;
     }
+}
+
+/// The name of a pool's resource in Pacemaker.
+fn resource_of(pool: &str) -> String {
+    let parsed = pool.parse::<PoolName>();
+    parsed.map_or_else(
+        |_| format!("pool-{pool}"),
+        |pool| appliance::render::pool_id(&pool),
+    )
 }
 
 #[cfg(test)]

@@ -92,7 +92,7 @@ fn is_user(wanted: &str, entry: &Entry) -> bool {
     let mut names = names.filter(|name| !name.is_empty());
     match has_pattern(wanted) {
         true => names.any(|name| is_like(wanted, name)),
-        false => names.any(|name| name == wanted),
+        false => entry.who == wanted || names.any(|name| name == wanted),
     }
 }
 
@@ -107,7 +107,7 @@ fn is_about(wanted: &str, entry: &Entry) -> bool {
         true => names.any(|name| is_like(wanted, &name)),
         false => names.any(|name| {
             let below = name.strip_prefix(wanted);
-            below.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '@']))
+            below.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '@', '#']))
         }),
     }
 }
@@ -168,7 +168,7 @@ impl Entry {
         let mut words = details.split([' ', ',']);
         let is_named = words.any(|word| {
             let rest = word.strip_prefix(object.as_str());
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '@', ':']))
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '@', '#', ':']))
         });
         match is_named || object.is_empty() || object.starts_with('/') {
             true => details.clone(),

@@ -339,12 +339,16 @@ pub(crate) fn audit(api: &Api, call: &Call) -> Result<Reply, Failure> {
         .transpose()
         .map_err(|_| Failure::usage("limit must be a number"))?;
     let since_ms = call.query.get("since_ms").map(|text| text.parse::<u64>());
+    let given = |name| {
+        let text = call.query.get(name).filter(|text| !text.is_empty());
+        text.cloned()
+    };
     let wanted = Wanted {
         since_ms: since_ms
             .transpose()
             .map_err(|_| Failure::usage("since_ms must be a number"))?,
-        user: call.query.get("user").cloned(),
-        object: call.query.get("object").cloned(),
+        user: given("user"),
+        object: given("object"),
     };
     let count = limit.unwrap_or(200).min(ENTRIES_MAX);
     let failed = Failure::of("read the audit log");
