@@ -20,6 +20,14 @@ typedef struct changes {
 } changes_t;
 
 static int
+visit(const changes_t *changes, uint64_t offset, uint64_t length, boolean_t freed)
+{
+	if (changes->c_visit(changes->c_arg, offset, length, freed) != 0)
+		return (SET_ERROR(EINTR));
+	return (0);
+}
+
+static int
 visit_block(spa_t *spa, zilog_t *zilog, const blkptr_t *bp,
     const zbookmark_phys_t *zb, const struct dnode_phys *dnp, void *arg)
 {
@@ -30,7 +38,7 @@ visit_block(spa_t *spa, zilog_t *zilog, const blkptr_t *bp,
 		return (0);
 	/* A hole in an indirect block frees all below it; the blocks of other indirect blocks are visited. */
 	if (zb->zb_level > 0 && !BP_IS_HOLE(bp))
-		return (0);
+		return (visit(changes, 0, 0, B_FALSE));
 	if (BP_IS_HOLE(bp) && BP_GET_LOGICAL_BIRTH(bp) == 0 &&
 	    changes->c_holes_are_dated)
 		return (0);
@@ -38,11 +46,9 @@ visit_block(spa_t *spa, zilog_t *zilog, const blkptr_t *bp,
 	int shift = zb->zb_level * (dnp->dn_indblkshift - SPA_BLKPTRSHIFT);
 
 	if (shift >= 64 - SPA_MAXBLOCKSHIFT)
-		return (0);
+		return (SET_ERROR(EOVERFLOW));
 	uint64_t length = block << shift;
-	changes->c_visit(changes->c_arg, zb->zb_blkid * length, length,
-	    BP_IS_HOLE(bp));
-	return (0);
+	return (visit(changes, zb->zb_blkid * length, length, BP_IS_HOLE(bp)));
 }
 
 int

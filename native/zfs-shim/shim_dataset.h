@@ -134,8 +134,11 @@ int bh_snapshots_hold(struct nvlist *holds);
 int bh_snapshots_release(struct nvlist *holds);
 /* The holds of a snapshot: {tag: seconds since 1970}. The caller frees the list. */
 int bh_snapshot_holds(const char *name, struct nvlist **out);
-/* Called for a range of a volume that was written, or freed, in ascending order. */
-typedef void bh_change_visitor_t(void *arg, uint64_t offset, uint64_t length,
+/*
+ * Called for a range of a volume that was written, or freed, in ascending order, and with a length of 0 for metadata that
+ * was read. It ends the comparison with EINTR by a result other than 0.
+ */
+typedef int32_t bh_change_visitor_t(void *arg, uint64_t offset, uint64_t length,
     int32_t freed);
 /* The changes of a volume from one of its snapshots to a later one; EXDEV if they are not in that order. */
 int bh_snapshot_changes(const char *from, const char *to,

@@ -17,7 +17,7 @@ use serde_json::json;
 
 use control::words::{bytes, scan_line};
 
-use crate::table::{Table, dash};
+use crate::table::{Table, dash, harmless};
 use crate::{daily, keys, legs, lists, load, open_files, properties, transfer, wrap};
 
 /// Renders a response.
@@ -713,7 +713,7 @@ fn hold_list(holds: &[HoldView]) -> String {
     let mut table = Table::new(&["SNAPSHOT", "HELD BY", "SINCE"]);
     for hold in holds {
         let since = utc(hold.since_unix_s);
-        table.row([hold.snapshot.to_string(), hold.tag.clone(), since]);
+        table.row([hold.snapshot.to_string(), harmless(&hold.tag), since]);
     }
     table.render()
 }

@@ -1,10 +1,12 @@
 //! Snapshots and clones.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use engine::capabilities::Snapshotting;
 use engine::dataset::{Change, DatasetError, DatasetErrorKind, DatasetRef, Value};
+use engine::error::SystemError;
 use file_system::memory::MemoryFileSystem;
 use units::{Extent, SnapshotName, VolumeName};
 
@@ -14,6 +16,9 @@ use crate::native::{check_users, with_cause};
 use crate::numbers::{new_guid, now_s};
 use crate::state::{MemoryPool, State};
 use crate::tree::{Dataset, Found, Snapshot, Tree};
+
+/// `EINTR`.
+const INTERRUPTED: SystemError = SystemError(4);
 
 /// The files as they are now, for a dataset of that number.
 fn copy_of(files: &Option<Arc<MemoryFileSystem>>, guid: u64) -> Option<Arc<MemoryFileSystem>> {
@@ -245,7 +250,7 @@ impl Snapshotting for MemoryPool {
         &self,
         from: &SnapshotName,
         to: &SnapshotName,
-        visit: &mut dyn FnMut(Change),
+        visit: &mut dyn FnMut(Option<Change>) -> ControlFlow<()>,
     ) -> Result<(), DatasetError> {
         const DOING: &str = "compare";
         let state = self.begin("changes", DOING, to.into())?;
@@ -264,7 +269,9 @@ impl Snapshotting for MemoryPool {
                 found => found.is_none(),
             };
             let extent = Extent::new(number * after.block_size, after.block_size);
-            visit(Change { extent, freed });
+            if visit(Some(Change { extent, freed })).is_break() {
+                return Err(DatasetError::common(DOING, to.as_str(), INTERRUPTED));
+            }
         }
         Ok(())
     }

@@ -72,9 +72,9 @@ pub struct bh_damage {
 pub type bh_damage_visitor_t = unsafe extern "C" fn(arg: *mut c_void, damage: *const bh_damage);
 /// Called for each dataset of a walk.
 pub type bh_dataset_visitor_t = unsafe extern "C" fn(arg: *mut c_void, dataset: *const bh_dataset);
-/// Called for each changed range of a volume.
+/// Called for each changed range of a volume; a result other than 0 ends the comparison.
 pub type bh_change_visitor_t =
-    unsafe extern "C" fn(arg: *mut c_void, offset: u64, length: u64, freed: i32);
+    unsafe extern "C" fn(arg: *mut c_void, offset: u64, length: u64, freed: i32) -> i32;
 /// Called for each property of a walk.
 pub type bh_property_visitor_t = unsafe extern "C" fn(
     arg: *mut c_void,

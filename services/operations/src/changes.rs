@@ -1,12 +1,14 @@
 //! The parts of a volume that were written or freed from one snapshot to a later one.
 
+use std::ops::ControlFlow;
+
 use control::answer::{ChangedExtent, ChangesView};
 use control::operations::snapshot::diff::Diff;
 use control::{Answer, Failure, FailureKind};
 use engine::dataset::{Change, DatasetErrorKind, DatasetInfo};
 use units::SnapshotName;
 
-use super::{Context, failures, snapshot};
+use super::{Context, failures, holds, snapshot};
 
 /// The name of the snapshot of the present contents.
 const NOW_TAG: &str = "bulkhead-diff";
@@ -22,9 +24,11 @@ pub fn perform(context: &Context<'_>, request: &Diff) -> Result<Answer, Failure>
         let now = now(context, from)?;
         let found = compare(context, from, &now);
         let names = [now];
-        let destroyed = context.pool.destroy_snapshots(&names);
+        // The next comparison destroys one that is left.
+        if let Err(error) = context.pool.destroy_snapshots(&names) {
+            tracing::warn!(snapshot = %names[0], %error, "is not destroyed");
+        }
         let view = found?;
-        destroyed.map_err(failures::dataset)?;
         return Ok(Answer::Changes(Box::new(view)));
     };
     if to.volume() != volume {
@@ -60,6 +64,11 @@ fn look(context: &Context<'_>, name: &SnapshotName) -> Result<DatasetInfo, Failu
     }
 }
 
+/// Whether this is the temporary snapshot of a comparison.
+pub fn is_temporary(name: &SnapshotName) -> bool {
+    name.tag() == NOW_TAG
+}
+
 /// Creates a snapshot of the present contents. One that a killed request left is destroyed first.
 fn now(context: &Context<'_>, of: &SnapshotName) -> Result<SnapshotName, Failure> {
     let name = format!("{}@{NOW_TAG}", of.volume()).parse();
@@ -70,10 +79,19 @@ fn now(context: &Context<'_>, of: &SnapshotName) -> Result<SnapshotName, Failure
     if context.pool.dataset((&names[0]).into()).is_ok() {
         let destroyed = context.pool.destroy_snapshots(&names);
         destroyed.map_err(|error| match error.kind {
-            DatasetErrorKind::Busy => {
-                let message = format!("{} is being compared already", of.volume());
-                Failure::new(FailureKind::Busy, message).advise("repeat the command later")
-            }
+            DatasetErrorKind::Busy => match holds::tag_of(context, &names[0]) {
+                Some(tag) => {
+                    let message = format!("{} is held by {tag}", names[0]);
+                    Failure::new(FailureKind::Busy, message).advise(format!(
+                        "`bulkhead snapshot release {tag} {}` removes the hold",
+                        names[0]
+                    ))
+                }
+                None => {
+                    let message = format!("{} is being compared already", of.volume());
+                    Failure::new(FailureKind::Busy, message).advise("repeat the command later")
+                }
+            },
             _ => failures::dataset(error),
         })?;
     }
@@ -90,11 +108,27 @@ fn compare(
 ) -> Result<ChangesView, Failure> {
     let size = look(context, to)?.volume.map(|shape| shape.size.get());
     let mut sum = Sum::new(from, size.unwrap_or_default());
-    let compared = context
-        .pool
-        .changes(from, to, &mut |change| sum.add(change));
-    compared.map_err(failures::dataset)?;
-    Ok(sum.finish())
+    let compared = context.pool.changes(from, to, &mut |change| {
+        if let Some(change) = change {
+            sum.add(change);
+        }
+        // A stop of the server must not be delayed by a large comparison.
+        match context.hooks.is_ending() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    });
+    match compared {
+        Err(_) if context.hooks.is_ending() => Err(Failure::new(
+            FailureKind::Unavailable,
+            "the server of the pool stops: the comparison was cancelled",
+        )
+        .advise("repeat the command when the pool is served again")),
+        compared => {
+            compared.map_err(failures::dataset)?;
+            Ok(sum.finish())
+        }
+    }
 }
 
 /// Adds changes up, and joins adjacent ones.

@@ -1,6 +1,7 @@
 //! The changes that a pool has stored in itself.
 
 use control::answer::HistoryEntry;
+use control::exports::PROPERTY_PREFIX;
 use control::{Answer, Failure};
 use engine::{HistoryRecord, Pool};
 
@@ -37,7 +38,7 @@ fn entry(record: HistoryRecord) -> HistoryEntry {
     let event = details.as_deref().and_then(events::in_record);
     let (what, details) = match event {
         Some(event) => (format!("event {}", event.kind), Some(event.message)),
-        None => (what, details),
+        None => (what, details.map(without_documents)),
     };
     HistoryEntry {
         at_unix_s,
@@ -45,6 +46,20 @@ fn entry(record: HistoryRecord) -> HistoryEntry {
         what,
         of,
         details,
+    }
+}
+
+/// Removes the values of our own properties: documents of an older version contain secrets in the clear.
+fn without_documents(details: String) -> String {
+    match details.find(PROPERTY_PREFIX) {
+        None => details,
+        Some(at) => {
+            let name: String = details[at..]
+                .chars()
+                .take_while(|c| !c.is_whitespace() && *c != '=')
+                .collect();
+            format!("{}{name} (its value is not shown)", &details[..at])
+        }
     }
 }
 
@@ -78,5 +93,22 @@ mod tests {
         );
         let other = entry(record("zpool create tank /dev/a".to_owned()));
         assert_eq!(other.what, "command");
+    }
+
+    #[test]
+    fn values_of_documents_are_not_shown() {
+        for (details, shown) in [
+            (
+                "bulkhead:target-1={\"chap\":\"secret\"}",
+                "bulkhead:target-1 (its value is not shown)",
+            ),
+            (
+                "zfs set bulkhead:target-1=secret tank/v",
+                "zfs set bulkhead:target-1 (its value is not shown)",
+            ),
+            ("compression=lz4", "compression=lz4"),
+        ] {
+            assert_eq!(without_documents(details.to_owned()), shown);
+        }
     }
 }

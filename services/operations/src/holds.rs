@@ -22,6 +22,12 @@ pub fn hold(context: &Context<'_>, request: &Hold) -> Result<Answer, Failure> {
     } = request;
     refuse_tag(tag)?;
     let names = snapshot::selected(context, names, *recursive, None)?;
+    if names.is_empty() {
+        return Err(
+            Failure::not_found("no snapshot has such a name: nothing is held")
+                .advise("`bulkhead snapshot list` shows the names"),
+        );
+    }
     let (held, new) = by_hold(context, names, tag)?;
     if new.is_empty() {
         return Ok(Done::already(format!(
@@ -128,12 +134,13 @@ fn counted(names: &[SnapshotName]) -> String {
 }
 
 fn refuse_tag(tag: &str) -> Result<(), Failure> {
-    let is_plain = |c: char| !c.is_control() && !c.is_whitespace();
-    match !tag.is_empty() && tag.len() <= TAG_BYTES_MAX && tag.chars().all(is_plain) {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:@/+".contains(c);
+    let is_name = tag.chars().all(is_plain) && !tag.starts_with('-');
+    match is_name && !tag.is_empty() && tag.len() <= TAG_BYTES_MAX {
         true => Ok(()),
         false => Err(
             Failure::usage(format!("{tag:?} cannot be the name of a hold"))
-                .advise("use a name without blanks, such as backup"),
+                .advise("use letters, digits and -_.:@/+, such as backup"),
         ),
     }
 }

@@ -64,6 +64,7 @@ fn create(context: &Context<'_>, request: &Create) -> Result<Answer, Failure> {
     for name in &names {
         super::refuse_space(name.as_str())?;
         replicate::refuse_own_name(name)?;
+        refuse_temporary(name)?;
     }
     replay(context, &names)?;
     context.pool.snapshot(&names).map_err(failures::dataset)?;
@@ -215,6 +216,15 @@ fn destroy(context: &Context<'_>, request: &Destroy) -> Result<Answer, Failure> 
     }))
 }
 
+/// Refuses the name of the temporary snapshot of a comparison, which the next comparison destroys.
+fn refuse_temporary(name: &SnapshotName) -> Result<(), Failure> {
+    if !changes::is_temporary(name) {
+        return Ok(());
+    }
+    let message = format!("`bulkhead snapshot diff` uses the name {name} itself");
+    Err(Failure::new(FailureKind::Busy, message).advise("choose another name"))
+}
+
 /// Returns the snapshots that a request to destroy or hold some selects, each once.
 pub fn selected(
     context: &Context<'_>,
@@ -233,8 +243,9 @@ pub fn selected(
             let name = info.name.parse();
             let name: SnapshotName =
                 name.map_err(|error: units::NameError| Failure::usage(error.to_string()))?;
-            // The next replication needs it: only its full name destroys it.
-            if replicate::is_own(&name) && !matches!(set.which(), Which::One(_)) {
+            // The next replication needs it, or a comparison: only its full name selects it.
+            let is_own = replicate::is_own(&name) || changes::is_temporary(&name);
+            if is_own && !matches!(set.which(), Which::One(_)) {
                 continue;
             }
             names.push(name);
@@ -440,6 +451,7 @@ fn rename(
             }),
         );
     }
+    refuse_temporary(to)?;
     let renamed = context.pool.rename_snapshot(from, to.tag());
     renamed.map_err(|error| match error.kind {
         DatasetErrorKind::Exists => Failure::new(

@@ -7,6 +7,7 @@
 mod optional;
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -196,12 +197,16 @@ pub trait Snapshotting {
     fn holds(&self, name: &SnapshotName) -> Result<BTreeMap<String, u64>, DatasetError>;
 
     /// Visits the ranges of a volume that were written or freed from one of its snapshots to a later one, in ascending
-    /// order and in whole blocks. Reads no data.
+    /// order and in whole blocks. Reads no data. `visit` is called without a change after other metadata was read.
+    ///
+    /// # Errors
+    ///
+    /// `EINTR` if `visit` ends the comparison.
     fn changes(
         &self,
         from: &SnapshotName,
         to: &SnapshotName,
-        visit: &mut dyn FnMut(Change),
+        visit: &mut dyn FnMut(Option<Change>) -> ControlFlow<()>,
     ) -> Result<(), DatasetError>;
 
     /// Rolls a closed volume or file system back to its newest snapshot; later writes are lost.

@@ -8,6 +8,7 @@ pub(crate) mod property;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CString, c_char, c_void};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use engine::Volume as _;
@@ -528,17 +529,18 @@ impl Volumes for Pool {
 }
 
 /// A visitor of changes.
-type Visit<'v> = &'v mut dyn FnMut(Change);
+type Visit<'v> = &'v mut dyn FnMut(Option<Change>) -> ControlFlow<()>;
 
 /// # Safety
 /// `arg` is a `&mut Visit`.
-unsafe extern "C" fn visit_change(arg: *mut c_void, offset: u64, length: u64, freed: i32) {
+unsafe extern "C" fn visit_change(arg: *mut c_void, offset: u64, length: u64, freed: i32) -> i32 {
     // SAFETY: promised by the caller.
     let visit = unsafe { &mut *arg.cast::<Visit<'_>>() };
-    visit(Change {
+    let change = Change {
         extent: Extent::new(offset, length),
         freed: freed != 0,
-    });
+    };
+    visit((length > 0).then_some(change)).is_break().into()
 }
 
 impl Snapshotting for Pool {
@@ -609,7 +611,7 @@ impl Snapshotting for Pool {
         &self,
         from: &SnapshotName,
         to: &SnapshotName,
-        visit: &mut dyn FnMut(Change),
+        visit: &mut dyn FnMut(Option<Change>) -> ControlFlow<()>,
     ) -> Result<(), DatasetError> {
         const DOING: &str = "compare";
         self.own(DOING, from.into())?;

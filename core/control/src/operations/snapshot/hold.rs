@@ -20,7 +20,7 @@ const EXAMPLES: Examples = Examples::of(&[Example::of(
     "A snapshot can have several holds of different names. Each hold is released by its name.",
 );
 
-/// Hold snapshots: no command and no schedule destroys them until they are released
+/// Hold snapshots: only the destruction of the pool destroys them until they are released
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[schemars(rename = "SnapshotHold")]
 #[command(after_help = EXAMPLES)]
@@ -58,7 +58,7 @@ impl Verb for Hold {
     const EXAMPLES: Examples = EXAMPLES;
     const ROUTES: &'static [Route] = &[Route::post(
         "/pools/{pool}/snapshots/{snapshot}/hold",
-        "Hold a snapshot: nothing destroys it until it is released",
+        "Hold a snapshot: until it is released, only the destruction of the pool destroys it",
         schema_of::<Done>,
         Least::Govern,
     )
