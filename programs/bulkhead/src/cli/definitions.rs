@@ -124,9 +124,10 @@ mod tests {
     }
 
     /// Commands with a definition of their own, and other names of verbs.
-    const NO_OPERATIONS: [&str; 15] = [
+    const NO_OPERATIONS: [&str; 16] = [
         "pool confirm",
         "pool create",
+        "pool forget",
         "pool import",
         "pool inspect-legs",
         "pool list",

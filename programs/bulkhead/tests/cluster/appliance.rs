@@ -293,6 +293,7 @@ mount --bind "$1/fs/ocf" /usr/lib/ocf/resource.d
 mkdir -p /var/lib/bulkhead
 mount --bind "$1/fs/state" /var/lib/bulkhead
 cibadmin --empty >"$1/cib.xml"
+ip address add 10.77.1.11/24 dev lo
 echo ready
 exec sleep 1000
 "#;

@@ -73,7 +73,11 @@ fn frozen_server_holds_locks_and_continues_after_thaw() {
          pool-server tank --no-nbd --no-iscsi --previous-owner-is-stopped",
         machine.directory.path().display()
     );
-    machine.refused(&other, 5, "in use by pool tank (process");
+    machine.refused(
+        &other,
+        5,
+        "in use by pool tank (the server of pool tank (process",
+    );
     std::thread::sleep(FROZEN_FOR);
     signal(&server, Signal::SIGCONT);
     client.write(4096, &[2; 4096]).expect("still its own");
