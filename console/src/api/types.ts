@@ -3881,7 +3881,7 @@ export interface components {
             /** @description The newer snapshot of the same volume; none means the present contents. */
             to?: components["schemas"]["SnapshotName"] | null;
         };
-        /** @description Hold snapshots: no command and no schedule destroys them until they are released */
+        /** @description Hold snapshots: only the destruction of the pool destroys them until they are released */
         SnapshotHold: {
             /** @description Snapshots, as POOL/NAME@SNAPSHOT, @PATTERN or @FIRST%LAST */
             names: components["schemas"]["SnapshotSet"][];
