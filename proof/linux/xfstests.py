@@ -164,7 +164,7 @@ class Suite:
             grep -q ' /mnt/test .*vers={side.version}' /proc/mounts
             cd /{HOME}; ./check {self._tests} </dev/null >/results/{side.name}/printed 2>&1 || true
             umount /mnt/scratch 2>/dev/null || true
-            umount /mnt/test
+            ! mountpoint -q /mnt/test || umount /mnt/test
             tail -n 400 /results/{side.name}/printed
             """,
             SUITE_SECONDS,
