@@ -38,7 +38,7 @@ pub use listing::{Columns, SelectionArgument, TableOptions};
 pub(crate) use listing::{list_verb, table_arguments};
 pub use options::{
     PoolArgument, PoolOption, PropertyOptions, block_size, bytes, dataset, duration_s, one_pool,
-    pool_named, pool_or_volume, property, property_names,
+    pool_named, pool_or_snapshots, pool_or_volume, property, property_names,
 };
 pub use preview::{Preview, Previewed};
 pub use route::{Least, Method, Route, SchemaOf, Source, schema_of};

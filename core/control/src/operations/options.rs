@@ -6,6 +6,7 @@ use units::{ByteCount, NameError, PoolName, VolumeName};
 use super::PoolSelector;
 use crate::Failure;
 use crate::request::Properties;
+use crate::snapshot_set::SnapshotSet;
 
 /// A pool, as a positional argument or an option: users type either.
 #[derive(Debug, Args)]
@@ -119,6 +120,23 @@ pub fn pool_or_volume(text: &str) -> Result<(PoolName, Option<VolumeName>), Fail
         return Ok((volume.pool(), Some(volume)));
     }
     Ok((text.parse().map_err(usage)?, None))
+}
+
+/// A pool, a volume and its pool, or a set of snapshots and its pool.
+///
+/// # Errors
+///
+/// It is none of them.
+pub fn pool_or_snapshots(
+    text: &str,
+) -> Result<(PoolName, Option<VolumeName>, Option<SnapshotSet>), Failure> {
+    if text.contains('@') {
+        let only = text.parse::<SnapshotSet>();
+        let only = only.map_err(|error| Failure::usage(error.to_string()))?;
+        return Ok((only.pool(), None, Some(only)));
+    }
+    let (pool, volume) = pool_or_volume(text)?;
+    Ok((pool, volume, None))
 }
 
 /// A size such as 10G, in bytes.

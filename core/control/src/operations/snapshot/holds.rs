@@ -8,7 +8,7 @@ use units::{PoolName, VolumeName};
 use crate::answer::HoldView;
 use crate::operations::{
     Example, Examples, Operation, PoolOption, PoolSelector, Route, Scheduling, Source, Verb,
-    pool_or_volume, schema_of,
+    pool_or_snapshots, schema_of,
 };
 use crate::snapshot_set::SnapshotSet;
 use crate::{Effect, Failure};
@@ -72,13 +72,7 @@ impl Verb for Holds {
         let Some(of) = arguments.pool.or(arguments.of) else {
             return Ok((PoolSelector::Single, Self::default()));
         };
-        if of.contains('@') {
-            let only = of.parse::<SnapshotSet>();
-            let only = only.map_err(|error| Failure::usage(error.to_string()))?;
-            let (pool, only) = (only.pool(), Some(only));
-            return Ok((PoolSelector::Pool(pool), Self { volume: None, only }));
-        }
-        let (pool, volume) = pool_or_volume(&of)?;
-        Ok((PoolSelector::Pool(pool), Self { volume, only: None }))
+        let (pool, volume, only) = pool_or_snapshots(&of)?;
+        Ok((PoolSelector::Pool(pool), Self { volume, only }))
     }
 }

@@ -8,7 +8,7 @@ use units::{PoolName, VolumeName};
 use crate::answer::SnapshotView;
 use crate::operations::{
     Columns, Example, Examples, Operation, PoolOption, PoolSelector, Route, Scheduling, Source,
-    TableOptions, Verb, duration_s, pool_or_volume, schema_of, table_arguments,
+    TableOptions, Verb, duration_s, pool_or_snapshots, schema_of, table_arguments,
 };
 use crate::snapshot_set::SnapshotSet;
 use crate::{Effect, Failure};
@@ -122,15 +122,8 @@ impl Verb for List {
         let Some(of) = pool.or(of) else {
             return Ok((PoolSelector::Single, list));
         };
-        if of.contains('@') {
-            let only = of.parse::<SnapshotSet>();
-            let only = only.map_err(|error| Failure::usage(error.to_string()))?;
-            let pool = only.pool();
-            list.only = Some(only);
-            return Ok((PoolSelector::Pool(pool), list));
-        }
-        let (pool, volume) = pool_or_volume(&of)?;
-        list.volume = volume;
+        let (pool, volume, only) = pool_or_snapshots(&of)?;
+        (list.volume, list.only) = (volume, only);
         Ok((PoolSelector::Pool(pool), list))
     }
 }
