@@ -1,6 +1,9 @@
 //! `bulkhead appliance`: reads the appliance file, queries the reachable heads, and prints the findings, the plan and
 //! the changes.
 
+mod absence;
+mod retirement;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -11,23 +14,16 @@ use std::time::{Duration, Instant};
 use appliance::facts::HeadFacts;
 use appliance::plan::{Actual, Change, DesiredState, PoolToMake};
 use appliance::{
-    Appliance, CheckReport, Facts, Finding, HeadAsked, Layout, Parsed, Plan, Severity, Shortened,
-    reference,
+    Appliance, CheckReport, Facts, Finding, HeadAsked, Layout, Parsed, Plan, Severity, reference,
 };
 use control::failure::chain;
 use control::{Failure, FailureKind};
 use rendering::Printer;
-use serde::Serialize;
 use serde_json::json;
-use units::{HeadName, PoolName};
+use units::HeadName;
 
-use crate::arguments::{
-    ApplianceCommand, ApplyArgs, ChangeArgs, CheckArgs, MaintenanceArgs, RetireArgs, ShutdownArgs,
-    Switch, Transport, Transports,
-};
+use crate::arguments::{ApplianceCommand, ApplyArgs, ChangeArgs, CheckArgs, Transport, Transports};
 use crate::host::{Host, Hosts, Local, Lock, LockError, Ssh};
-use crate::retire::{self, Retired};
-use crate::standby::{Outcome, Planned, StandbyError, Step};
 use crate::{Depth, HostError, appliance_file, rotate, safeguard_queries};
 
 /// The findings include warnings.
@@ -54,11 +50,11 @@ pub fn run(
         ApplianceCommand::Check(args) => return check(args, out),
         ApplianceCommand::Plan(args) => return with_plan(args, None, out, show_plan),
         ApplianceCommand::Apply(args) => return with_plan(&args.change, Some(args), out, apply),
-        ApplianceCommand::Retire(args) => return retire_pool(args, out),
+        ApplianceCommand::Retire(args) => return retirement::retire_pool(args, out),
         ApplianceCommand::RotateKey(args) => rotate_key(args, out)?,
-        ApplianceCommand::Maintenance(args) => maintenance(args, out)?,
-        ApplianceCommand::Shutdown(args) => shut_down(args, out)?,
-        ApplianceCommand::Start(args) => start(args, out)?,
+        ApplianceCommand::Maintenance(args) => absence::maintenance(args, out)?,
+        ApplianceCommand::Shutdown(args) => absence::shut_down(args, out)?,
+        ApplianceCommand::Start(args) => absence::start(args, out)?,
         ApplianceCommand::Facts { stalls } => out.text(&own_facts(*stalls)?)?,
         ApplianceCommand::Schema => out.text(&reference::schema_text())?,
     }
@@ -427,141 +423,6 @@ fn rotate_key(args: &CheckArgs, out: Printer) -> Result<(), Failure> {
     })
 }
 
-/// Runs `then` with the reachable heads, which stay locked, and prints the steps and the sentence for the outcome.
-fn absence(
-    (file, ways): (&Path, &Transports),
-    out: Printer,
-    then: &dyn Fn(&mut Planned<'_>) -> Result<Outcome, Failure>,
-    sentence: &dyn Fn(Outcome) -> String,
-) -> Result<(), Failure> {
-    let appliance = appliance_file::load(file)?;
-    refuse_unknown_heads(&appliance, ways)?;
-    let (machines, _) = machines(&appliance, ways);
-    let _locks = lock(&machines)?;
-    let program = std::env::current_exe().map_err(Failure::of("find this program"))?;
-    let mut steps = Vec::new();
-    let mut progress = |step: &Step| {
-        if !out.is_json() {
-            // The steps do not depend on the reader of the output.
-            let _ = out.text(&format!("{step}\n"));
-        }
-        steps.push(step.to_string());
-    };
-    let outcome = then(&mut Planned {
-        machines: &machines,
-        appliance: &appliance,
-        program: &program,
-        progress: &mut progress,
-    })?;
-    let told = json!({"changed": outcome == Outcome::Changed, "steps": steps});
-    out.either(&told, || format!("{}\n", sentence(outcome)))
-}
-
-fn standby_failure(error: &StandbyError) -> Failure {
-    use StandbyError as E;
-    let kind = match error {
-        E::UnknownHead { .. } => FailureKind::NotFound,
-        E::NoCluster | E::Unreachable(..) | E::Situation(_) => FailureKind::Unreachable,
-        E::NoOtherHead(_) => FailureKind::Unavailable,
-        E::StillActive { .. } | E::StillStandby { .. } | E::NotAway { .. } => FailureKind::Failed,
-        E::NotServed { .. } | E::Failed { .. } => FailureKind::Failed,
-    };
-    let failure = Failure::from_chain(kind, error);
-    match error {
-        E::NoCluster => {
-            failure.advise("run it as root on a head of the cluster, or with --ssh")
-        }
-        E::Unreachable(..) => failure.advise(
-            "nothing was changed; use --ssh or --reach, or stop the cluster on that head first",
-        ),
-        E::NoOtherHead(_) => failure.advise(
-            "nothing was changed; repair the other head, or stop these pools with --stop-pools",
-        ),
-        E::StillStandby { .. } => {
-            failure.advise("`bulkhead appliance start --ssh` lets the heads serve again")
-        }
-        E::StillActive { .. } | E::NotAway { .. } | E::NotServed { .. } => failure.advise(
-            "`crm_mon -1` and `bulkhead status` show the reason; repeat the command when it is repaired",
-        ),
-        _ => failure.advise("repeat the command when the cause is repaired"),
-    }
-}
-
-fn maintenance(args: &MaintenanceArgs, out: Printer) -> Result<(), Failure> {
-    let head = &args.head;
-    let then = |planned: &mut Planned<'_>| {
-        let outcome = match args.state {
-            Switch::On => planned.begin_maintenance(head, args.stop_pools),
-            Switch::Off => planned.end_maintenance(head),
-        };
-        outcome.map_err(|error| standby_failure(&error))
-    };
-    let sentence = |outcome| match (args.state, outcome) {
-        (Switch::On, Outcome::Already) => format!("{head} is in maintenance already"),
-        (Switch::On, Outcome::Changed) => format!(
-            "{head} is in maintenance and serves no pool; `bulkhead appliance maintenance {head} off` reverts that"
-        ),
-        (Switch::Off, Outcome::Already) => format!("{head} is not in maintenance"),
-        (Switch::Off, Outcome::Changed) => format!("{head} serves pools again"),
-    };
-    absence((&args.file, &args.ways), out, &then, &sentence)
-}
-
-/// Refuses to stop pools with connected clients.
-fn refuse_clients(planned: &Planned<'_>) -> Result<(), Failure> {
-    let mut pools = Vec::new();
-    for machine in planned.machines.values() {
-        // A head without servers returns no lines.
-        let Ok((_, clients)) = crate::observe::portals(machine.as_ref(), planned.program) else {
-            continue;
-        };
-        let connected = clients.into_iter().filter(|(_, count)| *count > 0);
-        pools.extend(connected.map(|(pool, count)| format!("{count} of {pool}")));
-    }
-    match pools.is_empty() {
-        true => Ok(()),
-        false => {
-            let message = format!(
-                "clients are connected ({}): they lose their volumes and files until the appliance is started again",
-                pools.join(", ")
-            );
-            Err(Failure::new(FailureKind::NeedsConfirmation, message)
-                .advise("nothing was changed; stop the clients first, or repeat with --yes"))
-        }
-    }
-}
-
-fn shut_down(args: &ShutdownArgs, out: Printer) -> Result<(), Failure> {
-    let own_name = units::host_name();
-    let then = |planned: &mut Planned<'_>| {
-        if !args.yes {
-            refuse_clients(planned)?;
-        }
-        let is_here = |head: &HeadName| head.as_str() == own_name;
-        let outcome = planned.shut_down(args.power_off, &is_here);
-        outcome.map_err(|error| standby_failure(&error))
-    };
-    let sentence = |outcome| match (outcome, args.power_off) {
-        (Outcome::Already, _) => "the cluster is stopped on all reachable heads already".to_owned(),
-        (Outcome::Changed, true) => "the pools are stopped, and the heads switch off".to_owned(),
-        (Outcome::Changed, false) => {
-            "the pools are stopped, and the cluster on all heads; the heads may be \
-                                      switched off, or `bulkhead appliance start` serves again"
-                .to_owned()
-        }
-    };
-    absence((&args.of.file, &args.of.ways), out, &then, &sentence)
-}
-
-fn start(args: &CheckArgs, out: Printer) -> Result<(), Failure> {
-    let then = |planned: &mut Planned<'_>| planned.start().map_err(|error| standby_failure(&error));
-    let sentence = |outcome| match outcome {
-        Outcome::Already => "all pools are served already".to_owned(),
-        Outcome::Changed => "all pools are served".to_owned(),
-    };
-    absence((&args.file, &args.ways), out, &then, &sentence)
-}
-
 fn compare(prepared: &Prepared) -> Result<Plan, Failure> {
     Ok(appliance::plan(&prepared.desired, &observe(prepared)?))
 }
@@ -569,179 +430,6 @@ fn compare(prepared: &Prepared) -> Result<Plan, Failure> {
 fn observe(prepared: &Prepared) -> Result<Actual, Failure> {
     crate::observe(&prepared.machines, &prepared.desired)
         .map_err(|error| Failure::from_chain(FailureKind::Failed, &error))
-}
-
-/// The parts of a pool that a retirement removes.
-#[derive(Debug, Serialize)]
-struct Gone {
-    pool: PoolName,
-    /// All that is lost, in sentences.
-    gone: Vec<String>,
-    /// Steps that are left to a person.
-    then: Vec<String>,
-    changed: bool,
-}
-
-impl Gone {
-    fn text(&self, title: &str) -> String {
-        let mut text = format!("{title}\n");
-        for line in &self.gone {
-            let _ = writeln!(text, "  {line}");
-        }
-        for line in &self.then {
-            let _ = writeln!(text, "then: {line}");
-        }
-        text
-    }
-}
-
-fn retire_pool(args: &RetireArgs, out: Printer) -> Result<ExitCode, Failure> {
-    let (file, pool) = (&args.change.file, &args.pool);
-    let text = appliance_file::read(file)?;
-    let appliance = appliance_file::load(file)?;
-    let retired = Retired::of(&appliance, pool).ok_or_else(|| {
-        Failure::not_found(format!("{} describes no pool {pool}", file.display())).advise(
-            "if a retirement was interrupted, `bulkhead appliance apply` completes it. A pool outside of the file is \
-             destroyed by `bulkhead pool destroy`, and an entry without disks is removed by `bulkhead pool forget`",
-        )
-    })?;
-    let shortened = appliance::without_pool(&text, pool).ok_or_else(|| {
-        Failure::usage(format!(
-            "the lines of pool {pool} in {} cannot be removed alone",
-            file.display()
-        ))
-        .advise(format!(
-            "write the pool as a table of its own, `[pools.{pool}]`; nothing was changed"
-        ))
-    })?;
-    // Findings about this pool, such as a disk that another pool has, too, are not in the shortened file.
-    let parsed = appliance::parse(&text).map_err(|finding| Failure::usage(finding.to_string()))?;
-    let findings = appliance::check(&parsed, &Facts::default());
-    if appliance::check::worst(&findings) == Some(Severity::Error) {
-        return report(file, &findings, &HeadResponses::new(), out);
-    }
-    let settings = Settings {
-        in_use: true,
-        ..Settings::default()
-    };
-    let prepared = match prepare_text(&args.change, &shortened.text, settings, out)? {
-        Ok(prepared) => prepared,
-        Err(code) => return Ok(code),
-    };
-    // The plan stays valid only while no other run changes the heads.
-    let _locks = args.yes.then(|| lock(&prepared.machines)).transpose()?;
-    refuse_changed(file, &text)?;
-    let actual = observe(&prepared)?;
-    let plan = appliance::plan(&prepared.desired, &actual);
-    if !plan.obstacles.is_empty() {
-        out.either(&plan, || plan.to_string())?;
-        return Ok(ExitCode::from(EXIT_OBSTACLE));
-    }
-    let program = prepared.desired.program.to_string_lossy().into_owned();
-    let failed = |error: &dyn std::error::Error| {
-        Failure::new(FailureKind::Failed, chain(error))
-            .advise("the steps before it stay; repeat the command when the cause is repaired")
-    };
-    let disks =
-        retire::disks(&prepared.machines, &program, &retired).map_err(|error| failed(&error))?;
-    let mut gone = Gone {
-        pool: pool.clone(),
-        gone: retire::losses(&prepared.machines, &program, &retired, &disks, &actual)
-            .into_iter()
-            .chain(lines_of(&shortened, file))
-            .collect(),
-        then: left_over(&appliance, &retired),
-        changed: false,
-    };
-    if args.dry_run {
-        let title = format!("nothing was changed; these parts of pool {pool} would be lost:");
-        out.either(&gone, || gone.text(&title))?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    if !args.yes {
-        let lost = gone.gone.join("; ");
-        return Err(Failure::new(
-            FailureKind::NeedsConfirmation,
-            format!("pool {pool} would be lost for good: {lost}"),
-        )
-        .advise("nothing was changed; if you intend that, add --yes"));
-    }
-    let mut printed = Ok(());
-    let mut progress = |step: &str| {
-        if !out.is_json() && printed.is_ok() {
-            printed = out.text(&format!("{step}\n"));
-        }
-    };
-    let notes = retire::retire(
-        &prepared.machines,
-        &program,
-        &retired,
-        &actual,
-        &mut progress,
-    )
-    .map_err(|error| failed(&error))?;
-    refuse_changed(file, &text)?;
-    progress(&format!(
-        "remove the lines of pool {pool} from {}",
-        file.display()
-    ));
-    write_durably(file, &shortened.text)
-        .map_err(Failure::of(format!("write {}", file.display())))?;
-    let plan = compare(&prepared)?;
-    crate::apply(&prepared.machines, &plan, &mut |change| {
-        progress(&change.to_string())
-    })
-    .map_err(|error| {
-        Failure::from_chain(FailureKind::Failed, &error)
-            .advise("the pool is gone; run `bulkhead appliance apply` when the cause is repaired")
-    })?;
-    printed?;
-    compare_again(&prepared)?;
-    gone.changed = true;
-    gone.then.extend(notes);
-    out.either(&gone, || gone.text(&format!("pool {pool} is retired:")))?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Another run, or an editor, may have changed the file since it was read.
-fn refuse_changed(file: &Path, text: &str) -> Result<(), Failure> {
-    if appliance_file::read(file)? == text {
-        return Ok(());
-    }
-    let message = format!("{} was changed during this command", file.display());
-    Err(Failure::new(FailureKind::Busy, message).advise("repeat the command"))
-}
-
-/// The lines of the file that are removed.
-fn lines_of(shortened: &Shortened, file: &Path) -> Vec<String> {
-    let lines = shortened.lines.iter().map(|range| {
-        let (first, last, file) = (range.start(), range.end(), file.display());
-        format!("lines {first} to {last} of {file} are removed")
-    });
-    lines.collect()
-}
-
-/// The steps on hosts that are no heads.
-fn left_over(appliance: &Appliance, retired: &Retired) -> Vec<String> {
-    let number = retired.number.filter(|_| appliance.witness.is_some());
-    let witness = number.map(|number| {
-        format!(
-            "on the witness, `bulkhead-witness forget {number} --pool-is-gone` removes its record"
-        )
-    });
-    witness.into_iter().collect()
-}
-
-/// Replaces the file, with its permissions.
-fn write_durably(path: &Path, text: &str) -> std::io::Result<()> {
-    let path = std::fs::canonicalize(path)?;
-    let mut new = path.clone().into_os_string();
-    new.push(".new");
-    let mut file = std::fs::File::create(&new)?;
-    file.set_permissions(std::fs::metadata(&path)?.permissions())?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    std::fs::rename(&new, &path)
 }
 
 /// Plans the changes for the file and runs `then`, unless there is an obstacle.
