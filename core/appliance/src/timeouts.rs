@@ -12,6 +12,8 @@
 //! restart, where it would have been a pause. `pool-server` alone uses 10 s. `cargo test -p bulkhead --test cluster
 //! ownership::` shows the delay and the exit.
 
+use std::time::Duration;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -205,6 +207,11 @@ const MULTIHOST_SILENCE_MS_MAX: u32 = 10_000;
 pub(crate) const TOKEN_COEFFICIENT_MS: u32 = 50;
 
 impl Timeouts {
+    /// The longest stop of a pool, and its start on another head.
+    pub fn pool_move(&self) -> Duration {
+        Duration::from_secs(u64::from(self.pool_stop_s) + u64::from(self.pool_start_s))
+    }
+
     /// Silence after which a head of `heads` counts as lost, in milliseconds (corosync.conf(5),
     /// `token_coefficient`).
     pub fn token_effective_ms(&self, heads: usize) -> u32 {

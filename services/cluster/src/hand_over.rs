@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use appliance::Appliance;
-use appliance::render::{address_id, pool_id};
+use appliance::render::resource_ids;
 use appliance::xml::Element;
 use units::{HeadName, PoolName};
 
@@ -119,9 +119,7 @@ pub fn hand_over(
     let Some(from) = before.may_move(pool, &resources[0], to)? else {
         return Ok(HandedOver::Already);
     };
-    let times = appliance.timeouts();
-    let limit = Duration::from_secs(u64::from(times.pool_stop_s) + u64::from(times.pool_start_s))
-        + ADDRESSES_TIME_LIMIT;
+    let limit = appliance.timeouts().pool_move() + ADDRESSES_TIME_LIMIT;
     order(machine, &resources[0], to, limit + ORDER_RESERVE)?;
     let came = wait(machine, &before, pool, &resources, to, limit);
     // Also after a failure: the pool then stays on the head that the cluster chose.
@@ -152,9 +150,7 @@ fn resources(
             head: to.clone(),
         });
     }
-    let addresses = described.addresses.iter();
-    let addresses = addresses.map(|one| address_id(one.address));
-    Ok(std::iter::once(pool_id(pool)).chain(addresses).collect())
+    Ok(resource_ids(pool, described))
 }
 
 fn order(

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use appliance::Appliance;
 use appliance::plan::{Actual, HeadActual};
-use appliance::render::{address_id, pool_id};
+use appliance::render::resource_ids;
 use control::failure::FailureKind;
 use serde::Deserialize;
 use serde_json::Value;
@@ -67,13 +67,11 @@ impl Retired {
     /// The pool of the file; none if the file has no such pool.
     pub fn of(appliance: &Appliance, pool: &PoolName) -> Option<Self> {
         let described = appliance.pools.get(pool)?;
-        let addresses = described.addresses.iter();
-        let addresses = addresses.map(|one| address_id(one.address));
         let heads = appliance.heads.keys();
         Some(Self {
             pool: pool.clone(),
             number: described.number.filter(|_| described.has_legs()),
-            resources: addresses.chain([pool_id(pool)]).collect(),
+            resources: resource_ids(pool, described).into_iter().collect(),
             disks: heads
                 .map(|head| (head.clone(), appliance.disks_on(head, described)))
                 .collect(),
@@ -260,25 +258,21 @@ pub fn retire(
         progress(&format!("have Pacemaker stop {}", resources.join(", ")));
         let stopped = stop(responding(machines)?, &retired.resources);
         stopped.map_err(ApplyError::Stop)?;
-        // A server outside of the cluster is not stopped by Pacemaker.
-        for (head, machine) in machines {
-            let found = crate::observe::portals(machine.as_ref(), Path::new(program));
-            if found.is_ok_and(|(portals, _)| portals.contains_key(pool)) {
-                return Err(RetireError::Served {
-                    head: head.clone(),
-                    pool: pool.clone(),
-                });
-            }
-        }
-    } else if let Some((head, _)) = actual
-        .heads
-        .iter()
-        .find(|(_, known)| known.portals.contains_key(pool))
-    {
-        return Err(RetireError::Served {
+    }
+    // Pacemaker does not stop a server outside of the cluster.
+    for (head, machine) in machines {
+        let found = crate::observe::portals(machine.as_ref(), Path::new(program));
+        let (portals, _) = found.map_err(|source| RetireError::Step {
             head: head.clone(),
-            pool: pool.clone(),
-        });
+            step: format!("query the server of pool {pool}"),
+            source,
+        })?;
+        if portals.contains_key(pool) {
+            return Err(RetireError::Served {
+                head: head.clone(),
+                pool: pool.clone(),
+            });
+        }
     }
     for (head, _) in &retired.disks {
         // A disk that an earlier head erased is blank now.

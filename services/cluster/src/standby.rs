@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use appliance::Appliance;
-use appliance::render::{address_id, pool_id};
+use appliance::render::{pool_id, resource_ids};
 use units::{HeadName, PoolName};
 
 use crate::host::{Host, HostError, Hosts, must};
@@ -212,7 +212,7 @@ impl<'a> Planned<'a> {
             (self.progress)(&step);
             let program = self.program.to_string_lossy();
             let arguments = ["pool", "move", pool.as_str(), to.as_str()];
-            let limit = self.pool_limit() + MOVE_RESERVE;
+            let limit = self.appliance.timeouts().pool_move() + MOVE_RESERVE;
             let invocation = Invocation::new(&program, &arguments).within(limit);
             must(machine, &invocation).map_err(failed(&by, &step))?;
         }
@@ -224,21 +224,15 @@ impl<'a> Planned<'a> {
             forget(machine, head, Lifetime::Forever).map_err(failed(&by, &step))?;
             return Err(StandbyError::NoOtherHead(stuck));
         }
-        let limit = self.pool_limit() + CLUSTER_RESERVE;
-        let deadline = Instant::now() + limit;
-        loop {
-            let left = self.active(&Situation::look(machine)?, head);
-            if left.is_empty() {
-                return Ok(Outcome::Changed);
-            }
-            if Instant::now() >= deadline {
-                return Err(StandbyError::NotAway {
-                    head: head.clone(),
-                    active: names(&left),
-                    limit_s: limit.as_secs(),
-                });
-            }
-            thread::sleep(POLL);
+        let limit = self.appliance.timeouts().pool_move() + CLUSTER_RESERVE;
+        let left = await_none(limit, || Ok(self.active(&Situation::look(machine)?, head)))?;
+        match left.is_empty() {
+            true => Ok(Outcome::Changed),
+            false => Err(StandbyError::NotAway {
+                head: head.clone(),
+                active: names(&left),
+                limit_s: limit.as_secs(),
+            }),
         }
     }
 
@@ -339,39 +333,39 @@ impl<'a> Planned<'a> {
         if let (true, Some(error)) = (self.running().is_empty(), first_error) {
             return Err(error);
         }
-        let limit = START_TIME_LIMIT + self.pool_limit();
-        let deadline = Instant::now() + limit;
-        loop {
-            let left = match self.running().first() {
-                Some(head) => {
-                    let machine = self.machines[head].as_ref();
-                    let now = Situation::look(machine)?;
-                    // A shutdown that was cut off leaves heads in standby.
-                    let heads = self.appliance.heads.keys();
-                    let is_standby =
-                        |head: &&HeadName| now.node(head).is_some_and(|node| is(node, "standby"));
-                    for head in heads.filter(is_standby) {
-                        let step = Step::Return(head.clone());
-                        forget(machine, head, Lifetime::Reboot).map_err(failed(head, &step))?;
-                    }
-                    let pools = self.appliance.pools.keys();
-                    let left = pools.filter(|pool| now.server(&pool_id(pool)).is_none());
-                    left.cloned().collect()
-                }
-                None => self.appliance.pools.keys().cloned().collect::<Vec<_>>(),
-            };
-            if left.is_empty() {
-                return Ok(outcome);
+        let limit = START_TIME_LIMIT + self.appliance.timeouts().pool_move();
+        let left = await_none(limit, || {
+            let left = self.unserved()?;
+            if !left.is_empty() {
+                outcome = Outcome::Changed;
             }
-            if Instant::now() >= deadline {
-                return Err(StandbyError::NotServed {
-                    pools: left,
-                    limit_s: limit.as_secs(),
-                });
-            }
-            outcome = Outcome::Changed;
-            thread::sleep(POLL);
+            Ok(left)
+        })?;
+        match left.is_empty() {
+            true => Ok(outcome),
+            false => Err(StandbyError::NotServed {
+                pools: left,
+                limit_s: limit.as_secs(),
+            }),
         }
+    }
+
+    /// The pools of the file that no head serves. Heads in the standby of a shutdown that was cut off may serve again.
+    fn unserved(&self) -> Result<Vec<PoolName>, StandbyError> {
+        let running = self.running();
+        let Some(by) = running.first() else {
+            return Ok(self.appliance.pools.keys().cloned().collect());
+        };
+        let machine = self.machines[by].as_ref();
+        let now = Situation::look(machine)?;
+        let is_standby = |head: &&HeadName| now.node(head).is_some_and(|node| is(node, "standby"));
+        for head in self.appliance.heads.keys().filter(is_standby) {
+            let step = Step::Return(head.clone());
+            forget(machine, head, Lifetime::Reboot).map_err(failed(head, &step))?;
+        }
+        let pools = self.appliance.pools.keys();
+        let left = pools.filter(|pool| now.server(&pool_id(pool)).is_none());
+        Ok(left.cloned().collect())
     }
 
     /// Puts all heads in standby until their Pacemaker stops, and returns when no resource is active.
@@ -386,21 +380,15 @@ impl<'a> Planned<'a> {
         for head in heads {
             stopped = stopped.and_then(|()| self.standby((by, machine), head, Lifetime::Reboot));
         }
-        let limit = self.pool_limit() + CLUSTER_RESERVE;
-        let deadline = Instant::now() + limit;
+        let limit = self.appliance.timeouts().pool_move() + CLUSTER_RESERVE;
         let stopped = stopped.and_then(|()| {
-            loop {
-                let active = Situation::look(machine)?.active();
-                if active.is_empty() {
-                    return Ok(());
-                }
-                if Instant::now() >= deadline {
-                    return Err(StandbyError::StillActive {
-                        active: names(&active),
-                        limit_s: limit.as_secs(),
-                    });
-                }
-                thread::sleep(POLL);
+            let active = await_none(limit, || Ok(Situation::look(machine)?.active()))?;
+            match active.is_empty() {
+                true => Ok(()),
+                false => Err(StandbyError::StillActive {
+                    active: names(&active),
+                    limit_s: limit.as_secs(),
+                }),
             }
         });
         let Err(error) = stopped else {
@@ -444,19 +432,8 @@ impl<'a> Planned<'a> {
     ) -> Result<(), StandbyError> {
         let step = Step::Standby(head.clone());
         (self.progress)(&step);
-        let name = lifetime.name();
-        let arguments = [
-            "--node",
-            head.as_str(),
-            "--name",
-            "standby",
-            "--update",
-            "on",
-            "--lifetime",
-            name,
-        ];
-        let invocation = Invocation::new("crm_attribute", &arguments);
-        must(machine, &invocation).map_err(failed(by, &step))?;
+        let set = attribute(head, lifetime, &["--update", "on"]);
+        must(machine, &set).map_err(failed(by, &step))?;
         Ok(())
     }
 
@@ -471,11 +448,7 @@ impl<'a> Planned<'a> {
     fn active(&self, now: &Situation, head: &HeadName) -> Vec<String> {
         let pools = self.appliance.pools.iter();
         let ours: BTreeSet<String> = pools
-            .flat_map(|(name, pool)| {
-                let addresses = pool.addresses.iter();
-                let addresses = addresses.map(|one| address_id(one.address));
-                addresses.chain([pool_id(name)])
-            })
+            .flat_map(|(name, pool)| resource_ids(name, pool))
             .collect();
         let active = now.active_on(head).into_iter();
         active.filter(|one| ours.contains(one)).collect()
@@ -523,12 +496,6 @@ impl<'a> Planned<'a> {
         })
     }
 
-    /// The longest stop of a pool and its start elsewhere.
-    fn pool_limit(&self) -> Duration {
-        let times = self.appliance.timeouts();
-        Duration::from_secs(u64::from(times.pool_stop_s) + u64::from(times.pool_start_s))
-    }
-
     /// The reachable heads with a Pacemaker that responds.
     fn running(&self) -> Vec<HeadName> {
         let machines = self.machines.iter();
@@ -554,34 +521,37 @@ impl<'a> Planned<'a> {
     }
 }
 
+/// Polls until nothing is left, or until the limit; returns what is left then.
+fn await_none<T>(
+    limit: Duration,
+    mut left: impl FnMut() -> Result<Vec<T>, StandbyError>,
+) -> Result<Vec<T>, StandbyError> {
+    let deadline = Instant::now() + limit;
+    loop {
+        let left = left()?;
+        if left.is_empty() || Instant::now() >= deadline {
+            return Ok(left);
+        }
+        thread::sleep(POLL);
+    }
+}
+
+/// The command that sets, removes or reads the standby of a node.
+fn attribute(head: &HeadName, lifetime: Lifetime, action: &[&str]) -> Invocation {
+    let mut arguments = vec!["--node", head.as_str(), "--name", "standby"];
+    arguments.extend(action);
+    arguments.extend(["--lifetime", lifetime.name()]);
+    Invocation::new("crm_attribute", &arguments)
+}
+
 /// Removes the attribute of a node. It is no failure if there is none.
 fn forget(machine: &dyn Host, head: &HeadName, lifetime: Lifetime) -> Result<(), HostError> {
-    let name = lifetime.name();
-    let arguments = [
-        "--node",
-        head.as_str(),
-        "--name",
-        "standby",
-        "--delete",
-        "--lifetime",
-        name,
-    ];
-    must(machine, &Invocation::new("crm_attribute", &arguments)).map(drop)
+    must(machine, &attribute(head, lifetime, &["--delete"])).map(drop)
 }
 
 /// Whether the configuration excludes a head, beyond the next boot.
 fn is_excluded(machine: &dyn Host, head: &HeadName) -> Result<bool, HostError> {
-    let arguments = [
-        "--node",
-        head.as_str(),
-        "--name",
-        "standby",
-        "--query",
-        "--quiet",
-        "--lifetime",
-        "forever",
-    ];
-    let output = machine.run(&Invocation::new("crm_attribute", &arguments))?;
+    let output = machine.run(&attribute(head, Lifetime::Forever, &["--query", "--quiet"]))?;
     // There is no such attribute by default.
     Ok(output.code == 0 && matches!(output.text().trim(), "on" | "true" | "yes" | "1"))
 }

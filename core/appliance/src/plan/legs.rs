@@ -12,7 +12,7 @@ use units::{HeadName, PoolName};
 
 use super::{Actual, Change, DesiredState, HeadActual, Obstacle, RecordedMembers, disks};
 use crate::file::{Appliance, Pool};
-use crate::render::{Cib, LEGS_PATH, address_id, pool_id};
+use crate::render::{Cib, LEGS_PATH, pool_id, resource_ids};
 use crate::xml::Element;
 
 /// A pool that an administrator creates, once, on one head.
@@ -49,7 +49,6 @@ pub(super) fn pools(appliance: &Appliance) -> Vec<PoolToMake> {
 fn pool_to_create(appliance: &Appliance, name: &PoolName, pool: &Pool) -> Option<PoolToMake> {
     let number = pool.number.filter(|_| pool.has_legs())?;
     let head = appliance.heads_of(pool).into_iter().next()?;
-    let addresses = pool.addresses.iter().map(|one| address_id(one.address));
     let ashift = pool.sector_bytes.max(1).ilog2();
     let words = ["pool", "create", name.as_str(), "--legs", LEGS_PATH];
     let words = words.into_iter().map(str::to_owned);
@@ -60,7 +59,7 @@ fn pool_to_create(appliance: &Appliance, name: &PoolName, pool: &Pool) -> Option
             .chain(["--property".to_owned(), format!("ashift={ashift}")])
             .collect(),
         number: number.into(),
-        resources: addresses.chain([pool_id(name)]).collect(),
+        resources: resource_ids(name, pool).into_iter().collect(),
     })
 }
 

@@ -225,6 +225,13 @@ pub fn address_id(address: IpAddr) -> String {
     format!("address-{}", address.to_string().replace(':', "-"))
 }
 
+/// Pacemaker's names of a pool and of its addresses; that of the pool is the first one.
+pub fn resource_ids(name: &PoolName, pool: &Pool) -> Vec<String> {
+    let addresses = pool.addresses.iter();
+    let addresses = addresses.map(|one| address_id(one.address));
+    std::iter::once(pool_id(name)).chain(addresses).collect()
+}
+
 /// Pacemaker's names of all devices that power `head` off, by level.
 pub fn fence_ids(head: &HeadName, fencing: &Fencing) -> Vec<Vec<String>> {
     let machine = fencing
