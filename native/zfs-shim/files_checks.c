@@ -77,10 +77,13 @@ int
 bh_files_check_clone(bh_files_t *files, const struct bh_step *step)
 {
 	uint64_t offset = step->value, length = step->node->size;
+	uint64_t block_max = spa_maxblocksize(files->bf_os->os_spa);
 
 	if (length == 0 || offset > INT64_MAX || length > INT64_MAX - offset ||
-	    step->length % sizeof (blkptr_t) != 0 ||
-	    step->block_size > spa_maxblocksize(files->bf_os->os_spa))
+	    step->length % sizeof (blkptr_t) != 0 || step->block_size > block_max)
+		return (EINVAL);
+	/* Each pointer is of one block. The transaction has a hold for each part of the range. */
+	if ((length - 1) / block_max >= step->length / sizeof (blkptr_t))
 		return (EINVAL);
 	return (bh_may_be_cloned(files->bf_os->os_spa, (const blkptr_t *)step->data,
 	    step->length / sizeof (blkptr_t)) ? 0 : EINVAL);

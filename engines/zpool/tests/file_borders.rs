@@ -580,6 +580,15 @@ fn invalid_log_steps_are_refused() {
         known,
         long: vec![7; (33 << 20) + 2],
     };
+    // A range without block pointers: it must not be declared to a transaction, in billions of parts.
+    let unbacked = Step::Clone {
+        object: tried.known[2],
+        offset: 0,
+        length: 1 << 62,
+        pointers: &[],
+        block_size: None,
+    };
+    assert!(tried.objects.change(&[unbacked], false).is_err());
     for round in 0..1500 {
         tried.step();
         tried.call();
