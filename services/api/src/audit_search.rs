@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use control::snapshot_set::is_like;
@@ -42,15 +43,98 @@ impl Wanted {
 ///
 /// A file cannot be read.
 pub fn find(paths: &[PathBuf], wanted: &Wanted, count: usize) -> Result<Vec<Entry>, FileError> {
-    let mut found = Vec::new();
-    for path in paths.iter().flat_map(|path| [rotated(path), path.clone()]) {
-        add(&path, wanted, &mut found).map_err(|cause| FileError { path, cause })?;
+    let mut newest = Newest::new(count);
+    for path in paths {
+        for (path, file) in opened(path)? {
+            newest
+                .add_all(&file, wanted)
+                .map_err(|cause| FileError { path, cause })?;
+        }
     }
-    // Within one millisecond the later line of a file comes first.
-    found.reverse();
-    found.sort_by_key(|entry| std::cmp::Reverse(entry.at_ms));
-    found.truncate(count);
-    Ok(found)
+    Ok(newest.into_entries())
+}
+
+/// The newest entries that were found so far: not all entries are held until the end.
+struct Newest {
+    count: usize,
+    /// Entries with their numbers in the order of reading.
+    found: Vec<(u64, Entry)>,
+    read: u64,
+}
+
+impl Newest {
+    fn new(count: usize) -> Self {
+        Self {
+            count,
+            found: Vec::new(),
+            read: 0,
+        }
+    }
+
+    fn add_all(&mut self, file: &File, wanted: &Wanted) -> io::Result<()> {
+        for line in BufReader::new(file).split(b'\n') {
+            // A line that was cut by a full disk is no entry.
+            let entry: Option<Entry> = serde_json::from_slice(&line?).ok();
+            let Some(entry) = entry.filter(|entry| wanted.accepts(entry)) else {
+                continue;
+            };
+            self.read += 1;
+            self.found.push((self.read, entry));
+            if self.found.len() >= (2 * self.count).max(64) {
+                self.prune();
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops all but the newest. Within one millisecond the later line of a file is newer.
+    fn prune(&mut self) {
+        self.found
+            .sort_by_key(|(number, entry)| std::cmp::Reverse((entry.at_ms, *number)));
+        self.found.truncate(self.count);
+    }
+
+    fn into_entries(mut self) -> Vec<Entry> {
+        self.prune();
+        self.found.into_iter().map(|(_, entry)| entry).collect()
+    }
+}
+
+/// Opens a log and its previous file, which is read first. The current one is opened first: if the log is rotated in
+/// between, it is the previous file of the same number.
+fn opened(path: &Path) -> Result<Vec<(PathBuf, File)>, FileError> {
+    let current = open(path)?;
+    let rotated = rotated(path);
+    let previous = open(&rotated)?;
+    let is_same = match (&current, &previous) {
+        (Some(current), Some(previous)) => {
+            identity(current, path)? == identity(previous, &rotated)?
+        }
+        _ => false,
+    };
+    let previous = previous.filter(|_| !is_same).map(|file| (rotated, file));
+    let current = current.map(|file| (path.to_owned(), file));
+    Ok(previous.into_iter().chain(current).collect())
+}
+
+fn open(path: &Path) -> Result<Option<File>, FileError> {
+    match File::open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(cause) => Err(FileError {
+            path: path.to_owned(),
+            cause,
+        }),
+    }
+}
+
+/// The device and the inode.
+fn identity(file: &File, path: &Path) -> Result<(u64, u64), FileError> {
+    let found = file.metadata().map_err(|cause| FileError {
+        path: path.to_owned(),
+        cause,
+    })?;
+    Ok((found.dev(), found.ino()))
 }
 
 /// A file of the log cannot be read.
@@ -66,20 +150,6 @@ pub struct FileError {
 /// The previous file of a log.
 fn rotated(path: &Path) -> PathBuf {
     path.with_extension("log.1")
-}
-
-fn add(path: &Path, wanted: &Wanted, found: &mut Vec<Entry>) -> io::Result<()> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error),
-    };
-    for line in BufReader::new(file).split(b'\n') {
-        // A line that was cut by a full disk is no entry.
-        let entry: Option<Entry> = serde_json::from_slice(&line?).ok();
-        found.extend(entry.filter(|entry| wanted.accepts(entry)));
-    }
-    Ok(())
 }
 
 fn has_pattern(text: &str) -> bool {
@@ -281,5 +351,38 @@ mod tests {
             ),
             [4, 3]
         );
+    }
+
+    #[test]
+    fn newest_of_many_entries_in_all_files_are_found_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |name: &str, times: &[u64]| {
+            let lines = times.iter().map(|at| {
+                let line =
+                    serde_json::to_string(&entry(*at, "root", &format!("{name}-{at}"), None));
+                line.expect("an entry is JSON") + "\n"
+            });
+            let path = folder.path().join(name);
+            std::fs::write(&path, lines.collect::<String>()).expect("written");
+            path
+        };
+        let older: Vec<u64> = (0..300).collect();
+        let newer: Vec<u64> = (300..700).rev().collect();
+        write("api.log.1", &older);
+        let api = write("api.log", &newer);
+        let commands = write("commands.log", &[650, 650, 1]);
+        let found = |paths: &[PathBuf], count| -> Vec<u64> {
+            let found = find(paths, &Wanted::default(), count).expect("readable");
+            found.iter().map(|entry| entry.at_ms).collect()
+        };
+        let both = [api.clone(), commands];
+        assert_eq!(found(&both, 2), [699, 698]);
+        assert_eq!(found(&both, 52)[48..], [651, 650, 650, 650]);
+        assert_eq!(found(&both, 1000).len(), 703);
+        // The log is rotated between the two opens.
+        std::fs::hard_link(&api, folder.path().join("other.log")).expect("linked");
+        std::fs::hard_link(&api, folder.path().join("other.log.1")).expect("linked");
+        let once = found(&[folder.path().join("other.log")], 1000);
+        assert_eq!(once.len(), 400);
     }
 }
