@@ -301,21 +301,6 @@ struct Prepared {
     settles_within: Duration,
 }
 
-/// Reads and checks the file; prints the findings if there are errors among them.
-fn prepare(
-    args: &ChangeArgs,
-    apply: Option<&ApplyArgs>,
-    out: Printer,
-) -> Result<Result<Prepared, ExitCode>, Failure> {
-    let text = appliance_file::read(&args.file)?;
-    let settings = Settings {
-        in_use: apply.is_some_and(|args| args.in_use),
-        stale_legs: apply.is_some_and(|args| args.stale_legs),
-        tells_progress: apply.is_some_and(|args| args.progress),
-    };
-    prepare_text(args, &text, settings, out)
-}
-
 /// Options of a change.
 #[derive(Clone, Copy, Debug, Default)]
 struct Settings {
@@ -324,7 +309,7 @@ struct Settings {
     tells_progress: bool,
 }
 
-/// The same for this text of the file.
+/// Checks `text` of the file, and computes the desired state; the exit code if the check failed, which was reported.
 fn prepare_text(
     args: &ChangeArgs,
     text: &str,
@@ -397,6 +382,16 @@ fn lock(machines: &Hosts) -> Result<Vec<Lock>, Failure> {
     Ok(locks)
 }
 
+/// Another run, or an editor, may have changed the file since it was read. A pipe has no text any more.
+fn refuse_changed(file: &Path, text: &str) -> Result<(), Failure> {
+    let is_file = std::fs::metadata(file).is_ok_and(|found| found.is_file());
+    if !is_file || appliance_file::read(file)? == text {
+        return Ok(());
+    }
+    let message = format!("{} was changed during this command", file.display());
+    Err(Failure::new(FailureKind::Busy, message).advise("repeat the command"))
+}
+
 /// Ignores the findings of the check: a mistake elsewhere must not delay the replacement of a leaked key.
 fn rotate_key(args: &CheckArgs, out: Printer) -> Result<(), Failure> {
     let appliance = appliance_file::load(&args.file)?;
@@ -439,12 +434,21 @@ fn with_plan(
     out: Printer,
     then: fn(&Prepared, &Plan, Printer) -> Result<ExitCode, Failure>,
 ) -> Result<ExitCode, Failure> {
-    let prepared = match prepare(args, apply, out)? {
+    let text = appliance_file::read(&args.file)?;
+    let settings = Settings {
+        in_use: apply.is_some_and(|args| args.in_use),
+        stale_legs: apply.is_some_and(|args| args.stale_legs),
+        tells_progress: apply.is_some_and(|args| args.progress),
+    };
+    let prepared = match prepare_text(args, &text, settings, out)? {
         Ok(prepared) => prepared,
         Err(code) => return Ok(code),
     };
     // The plan stays valid only while no other run changes the heads.
     let _locks = apply.map(|_| lock(&prepared.machines)).transpose()?;
+    if apply.is_some() {
+        refuse_changed(&args.file, &text)?;
+    }
     let plan = compare(&prepared)?;
     if plan.obstacles.is_empty() {
         return then(&prepared, &plan, out);

@@ -14,7 +14,7 @@ use units::PoolName;
 
 use super::{
     EXIT_OBSTACLE, HeadResponses, Settings, compare, compare_again, lock, observe, prepare_text,
-    report,
+    refuse_changed, report,
 };
 use crate::appliance_file;
 use crate::arguments::RetireArgs;
@@ -150,15 +150,6 @@ pub(super) fn retire_pool(args: &RetireArgs, out: Printer) -> Result<ExitCode, F
     gone.then.extend(notes);
     out.either(&gone, || gone.text(&format!("pool {pool} is retired:")))?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Another run, or an editor, may have changed the file since it was read.
-fn refuse_changed(file: &Path, text: &str) -> Result<(), Failure> {
-    if appliance_file::read(file)? == text {
-        return Ok(());
-    }
-    let message = format!("{} was changed during this command", file.display());
-    Err(Failure::new(FailureKind::Busy, message).advise("repeat the command"))
 }
 
 /// The lines of the file that are removed.
