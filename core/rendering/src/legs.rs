@@ -89,7 +89,11 @@ fn time_left(leg: &LegView) -> String {
 fn left(leg: &LegView) -> String {
     match (leg.left, leg.lacks_since_group) {
         (Some(left), _) => bytes(left),
-        (None, Some(group)) if leg.state != LegState::Current => format!("since group {group}"),
+        (None, Some(group)) if leg.state != LegState::Current => match leg.since_ms {
+            // The column SINCE has the time.
+            Some(_) => "writes since then".to_owned(),
+            None => format!("writes since group {group}"),
+        },
         _ => String::new(),
     }
 }
