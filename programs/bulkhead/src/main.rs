@@ -66,7 +66,7 @@ fn ask(plan: Plan, common: &Common, out: Printer) -> Result<(), Failure> {
         Plan::Inspect(args) => return pool_server::inspect::run(&args, common, out),
         Plan::Mount(args) => return mount::run(&args, common, out),
         Plan::Export(args) => return client_export::run(args, common, out),
-        Plan::Rescue(args) => return rescue::run(&args, common, out),
+        Plan::Rescue(args) => return rescue::run(&args, common, heads, out),
         Plan::Watch {
             pool,
             request,

@@ -39,6 +39,10 @@ pub(crate) fn router(api: &Arc<Api>) -> Router {
             crate::peer_keys::MISSING_KEYS,
             axum::routing::post(crate::peer_keys::missing),
         )
+        .route(
+            crate::peer_keys::LIST,
+            axum::routing::post(crate::peer_keys::list),
+        )
         .route("/api/{*rest}", axum::routing::any(no_resource));
     for route in ROUTES.iter() {
         let handler = move |state, link, request| answer(state, link, route, request);

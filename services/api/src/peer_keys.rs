@@ -1,5 +1,5 @@
-//! Queries another head about the keys of a pool that is about to move there, and about its current legs. No key is
-//! transferred: a head only lists the missing ones, with reasons.
+//! Queries another head about the keys of a pool that is about to move there, about its current legs, and for lists of
+//! a pool that it serves. No key is transferred: a head only lists the missing ones, with reasons.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,11 +10,12 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use control::Failure;
 use control::answer::Status;
 use control::key::KeyView;
 use control::legs::LegsView;
+use control::{Answer, Failure, Request};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use units::PoolName;
 
 use crate::backend::MissingKey;
@@ -25,6 +26,11 @@ use crate::{Api, Role};
 /// The path of the query for missing keys.
 pub const MISSING_KEYS: &str = "/api/v1/peer/missing-keys";
 
+/// The path of the query for a list of a pool.
+pub const LIST: &str = "/api/v1/peer/list";
+
+/// Longest request for a list, in bytes.
+const LIST_BYTES_MAX: usize = 64 << 10;
 /// Longest list of keys in a query, in bytes.
 const KEYS_BYTES_MAX: usize = 2 << 20;
 /// Most keys in one query; a longer list is split.
@@ -76,6 +82,26 @@ impl Peers {
         self.answer(head, &Method::GET, &target, Bytes::new()).await
     }
 
+    /// The list that `request` asks for, of a pool that `head` serves.
+    ///
+    /// # Errors
+    ///
+    /// The head does not respond, does not serve the pool, or refuses the request.
+    pub async fn list(
+        &self,
+        head: &str,
+        pool: &PoolName,
+        request: &Request,
+    ) -> Result<Answer, Failure> {
+        let query = ListQuery {
+            pool: pool.clone(),
+            request: request.clone(),
+        };
+        let body = serde_json::to_vec(&query).expect("requests are JSON");
+        self.answer::<Result<Answer, Failure>>(head, &Method::POST, LIST, body.into())
+            .await?
+    }
+
     /// Which of these keys are missing on `head`.
     ///
     /// # Errors
@@ -113,6 +139,44 @@ impl Peers {
             }
             (status, _) => Err(unreachable(head, &format!("it answers {status}"))),
         }
+    }
+}
+
+/// A request for a list, between heads.
+#[derive(Serialize, Deserialize)]
+struct ListQuery {
+    pool: PoolName,
+    request: Request,
+}
+
+/// Returns a list of a pool that is served here, for another head. Only requests that read, and that are answered for
+/// all pools where none is named, are performed: a compromised head must not change a pool, or get the contents of one.
+pub(crate) async fn list(
+    State(api): State<Arc<Api>>,
+    Extension(link): Extension<Arc<Link>>,
+    body: Body,
+) -> Response {
+    if !link.is_head.load(Ordering::Acquire) {
+        return StatusCode::FORBIDDEN.into_response();
+    }
+    let Ok(body) = axum::body::to_bytes(body, LIST_BYTES_MAX).await else {
+        return StatusCode::PAYLOAD_TOO_LARGE.into_response();
+    };
+    let Ok(ListQuery { pool, request }) = serde_json::from_slice(&body) else {
+        return StatusCode::BAD_REQUEST.into_response();
+    };
+    if !(request.is_read_only() && request.operation().covers_all_pools()) {
+        return StatusCode::FORBIDDEN.into_response();
+    }
+    let permit = api.pool_permits.take(Some(pool.as_str()), None).await;
+    let backend = Arc::clone(&api.backend);
+    let asked = tokio::task::spawn_blocking(move || {
+        let _permit = permit?;
+        backend.ask_server(&pool, request)
+    });
+    match asked.await {
+        Ok(answer) => axum::Json(answer).into_response(),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }
 
@@ -212,5 +276,40 @@ mod tests {
         );
         drop(held);
         assert_eq!((queried(&head, &As::Head, most), looked()), (200, KEYS_MAX));
+    }
+
+    #[test]
+    fn list_query_is_for_heads_and_for_requests_that_only_list() {
+        let head = Head::new();
+        let tank = Status {
+            pool: control::answer::PoolStatus {
+                name: "tank".to_owned(),
+                ..Default::default()
+            },
+            ..Status::default()
+        };
+        *head.machine.statuses.lock().expect("no holder panics") = vec![tank];
+        let ask = |who: &As, request: Value| {
+            let body = json!({"pool": "tank", "request": request});
+            head.send_request(who, "POST", "/peer/list", body)
+        };
+        assert_eq!(ask(&As::Anonymous, json!("status")).0, 403);
+        let (code, answer) = ask(&As::Head, json!("status"));
+        assert_eq!(
+            (code, answer["Ok"].to_string().contains("\"name\":\"tank\"")),
+            (200, true)
+        );
+        let none = ask(&As::Head, json!({"volume": "list"}));
+        assert_eq!(
+            (none.0, none.1["Err"]["kind"].as_str()),
+            (200, Some("not_found"))
+        );
+        let scrub = json!({"pool": {"scrub": {"action": "start", "wait": false}}});
+        for change in [json!({"pool": "export"}), scrub] {
+            assert_eq!(ask(&As::Head, change.clone()).0, 403, "{change}");
+        }
+        let long = json!({"volume": {"list": {"only": "x".repeat(LIST_BYTES_MAX)}}});
+        assert_eq!(ask(&As::Head, long).0, 413);
+        assert_eq!(ask(&As::Head, json!({"volume": "explode"})).0, 400);
     }
 }

@@ -26,13 +26,23 @@ pub trait OtherHeads: Sync {
     ///
     /// The reason, in words, if the head does not respond in time.
     fn status(&self, head: &str, pool: &PoolName) -> Result<Status, String>;
+    /// Returns the list that `request` asks for, of a pool that `head` serves.
+    ///
+    /// # Errors
+    ///
+    /// The reason, in words, if the head does not respond in time or refuses.
+    fn list(&self, head: &str, pool: &PoolName, request: &Request) -> Result<Answer, String>;
 }
 
-/// No other head is queried: for requests that are no status.
-pub struct NoOtherHeads;
+/// No other head is queried: completions must not wait for a network.
+struct NoOtherHeads;
 
 impl OtherHeads for NoOtherHeads {
     fn status(&self, head: &str, _: &PoolName) -> Result<Status, String> {
+        Err(format!("{head} is not queried"))
+    }
+
+    fn list(&self, head: &str, _: &PoolName, _: &Request) -> Result<Answer, String> {
         Err(format!("{head} is not queried"))
     }
 }
@@ -149,9 +159,8 @@ pub fn ask(
     progress: &mut dyn FnMut(&str),
 ) -> Result<Replies, Failure> {
     let mut asked = match pool {
-        PoolSelector::Pool(name) if is_status(&request) && is_elsewhere(common, name)? => {
-            let found = look_elsewhere(name, managed::location(name), heads);
-            Replies::one(status_answer(&request, found.status?))
+        PoolSelector::Pool(name) if is_list(&request) && is_elsewhere(common, name)? => {
+            Replies::one(look_elsewhere(name, &request, managed::location(name), heads).answer?)
         }
         PoolSelector::Pool(_) => crate::ask(common, pool, request, progress).map(Replies::one)?,
         PoolSelector::Single => request_selected(common, heads, request, progress)?,
@@ -165,7 +174,12 @@ pub fn ask(
     Ok(asked)
 }
 
-/// Whether the request is for the status of a pool, which other heads can return.
+/// Whether the request only reads, and is for all pools where none is named: other heads can answer it for theirs.
+fn is_list(request: &Request) -> bool {
+    request.is_read_only() && request.operation().covers_all_pools()
+}
+
+/// Whether the request is for the status of a pool.
 fn is_status(request: &Request) -> bool {
     matches!(
         request,
@@ -179,17 +193,18 @@ fn is_elsewhere(common: &Common, pool: &PoolName) -> Result<bool, Failure> {
     Ok(is_of_the_cluster && !sockets::is_served(common, pool)?)
 }
 
-/// The status of a pool without a server on this head.
+/// The response for a pool without a server on this head.
 struct Elsewhere {
     /// The head that serves it, by the cluster.
     served_by: Option<String>,
     /// The response of that head.
-    status: Result<Status, Failure>,
+    answer: Result<Answer, Failure>,
 }
 
 /// Queries the head that serves `pool`.
 fn look_elsewhere(
     pool: &PoolName,
+    request: &Request,
     location: managed::Location,
     heads: &dyn OtherHeads,
 ) -> Elsewhere {
@@ -202,35 +217,37 @@ fn look_elsewhere(
                 .advise("`bulkhead head alerts` shows why, and what to do");
             return Elsewhere {
                 served_by: None,
-                status: Err(failure),
+                answer: Err(failure),
             };
         }
         Location::Unknown(failure) => {
             return Elsewhere {
                 served_by: None,
-                status: Err(failure),
+                answer: Err(failure),
             };
         }
     };
-    let status = match heads.status(&head, pool) {
-        Ok(status) => Ok(Status {
-            served_by: Some(head.clone()),
-            ..status
+    let answer = match is_status(request) {
+        true => heads.status(&head, pool).map(|status| {
+            let status = Status {
+                served_by: Some(head.clone()),
+                ..status
+            };
+            status_answer(request, status)
         }),
-        Err(why) => {
-            let message = format!(
-                "{head} serves pool {pool} by the cluster's record, and its API does not respond here: {why}"
-            );
-            Err(
-                Failure::new(FailureKind::Unreachable, message).advise(format!(
-                    "check that `bulkhead head` runs on {head}; `bulkhead status {pool}` on {head} shows the pool"
-                )),
-            )
-        }
+        false => heads.list(&head, pool, request),
     };
+    let answer = answer.map_err(|why| {
+        let message = format!(
+            "{head} serves pool {pool} by the cluster's record, and its API does not respond here: {why}"
+        );
+        Failure::new(FailureKind::Unreachable, message).advise(format!(
+            "check that `bulkhead head` runs on {head}; `bulkhead status {pool}` on {head} shows the pool"
+        ))
+    });
     Elsewhere {
         served_by: Some(head),
-        status,
+        answer,
     }
 }
 
@@ -251,11 +268,11 @@ fn request_selected(
         crate::ask(common, pool, request, progress).map(Replies::one)
     };
     let here = LocalPools::look(common)?;
-    let here = match is_status(&request) {
+    let here = match is_list(&request) {
         true => here.with_appliance(),
         false => here,
     };
-    if here.all().count() < 2 && !(is_status(&request) && has_managed(common, &here)) {
+    if here.all().count() < 2 && !(is_list(&request) && has_managed(common, &here)) {
         return one(&PoolSelector::Single, request, progress);
     }
     match meant(&request) {
@@ -316,14 +333,14 @@ fn each_response(
     said
 }
 
-/// Returns the responses for pools of the cluster without a server here. A head that does not respond delays the
-/// status of its own pools only.
+/// Returns the responses for pools of the cluster without a server here. A head that does not respond delays those for
+/// its own pools only.
 fn each_elsewhere(
     heads: &dyn OtherHeads,
     pools: &[&PoolName],
     request: &Request,
 ) -> Vec<(PoolName, Result<Answer, Failure>)> {
-    if !is_status(request) {
+    if !is_list(request) {
         let refused = pools.iter().map(|pool| managed::not_here(pool));
         let refused = refused.map(Err);
         return pools.iter().copied().cloned().zip(refused).collect();
@@ -331,7 +348,9 @@ fn each_elsewhere(
     std::thread::scope(|scope| {
         let looks: Vec<_> = pools
             .iter()
-            .map(|pool| scope.spawn(move || look_elsewhere(pool, managed::location(pool), heads)))
+            .map(|pool| {
+                scope.spawn(move || look_elsewhere(pool, request, managed::location(pool), heads))
+            })
             .collect();
         let found = looks.into_iter().map(|look| match look.join() {
             Ok(found) => found,
@@ -353,8 +372,8 @@ fn elsewhere_answer(
     request: &Request,
     found: Elsewhere,
 ) -> Result<Answer, Failure> {
-    let failure = match found.status {
-        Ok(status) => return Ok(status_answer(request, status)),
+    let failure = match found.answer {
+        Ok(answer) => return Ok(answer),
         Err(failure) => failure,
     };
     let mut answer = unknown(pool, request, &failure).ok_or(failure)?;
@@ -707,6 +726,34 @@ mod tests {
                 ..Status::default()
             })
         }
+
+        fn list(&self, head: &str, _: &PoolName, _: &Request) -> Result<Answer, String> {
+            match head {
+                "right" => Ok(Answer::Volumes(Vec::new())),
+                _ => Err("connection refused".to_owned()),
+            }
+        }
+    }
+
+    #[test]
+    fn list_of_another_heads_pool_comes_from_that_head_or_fails_with_the_reason() {
+        use managed::Location;
+        let tank: PoolName = "tank".parse().expect("a name");
+        let list = Request::Volume(VolumeRequest::List(volume::list::List::default()));
+        assert!(is_list(&list) && is_list(&Request::Status));
+        let change = Request::Pool(PoolRequest::Export);
+        assert!(!is_list(&change));
+        let look = |head: &str| {
+            let found = look_elsewhere(&tank, &list, Location::Head(head.to_owned()), &Heads);
+            elsewhere_answer(&tank, &list, found)
+        };
+        assert!(matches!(look("right"), Ok(Answer::Volumes(_))));
+        let failure = look("third").expect_err("it does not respond");
+        assert_eq!(failure.kind, FailureKind::Unreachable);
+        assert!(
+            failure.message.contains("third serves pool tank"),
+            "{failure}"
+        );
     }
 
     #[test]
@@ -714,7 +761,7 @@ mod tests {
         use managed::Location;
         let tank: PoolName = "tank".parse().expect("a name");
         let shown = |location: Location, request: &Request| {
-            let found = look_elsewhere(&tank, location, &Heads);
+            let found = look_elsewhere(&tank, request, location, &Heads);
             elsewhere_answer(&tank, request, found).expect("always shown")
         };
         let status = |location| match shown(location, &Request::Status) {
@@ -747,7 +794,7 @@ mod tests {
         let detail = shown(on("right"), &Request::Pool(PoolRequest::Status));
         assert!(matches!(detail, Answer::Pool(pool) if pool.health == "DEGRADED"));
         // A named pool without a status is a failure, with the head's name.
-        let failure = look_elsewhere(&tank, on("third"), &Heads).status;
+        let failure = look_elsewhere(&tank, &Request::Status, on("third"), &Heads).answer;
         let failure = failure.expect_err("it does not respond");
         assert_eq!(failure.kind, FailureKind::Unreachable);
     }

@@ -21,18 +21,23 @@ use rendering::Printer;
 use units::{PoolName, VolumeName};
 
 pub use self::arguments::{EXAMPLES, RescueArgs};
-use crate::pools;
+use crate::pools::{self, OtherHeads};
 
 /// Interval between two checks that the rescue is active.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Begins a rescue, stops one, or lists them.
-pub fn run(args: &RescueArgs, common: &Common, out: Printer) -> Result<(), Failure> {
+pub fn run(
+    args: &RescueArgs,
+    common: &Common,
+    heads: &dyn OtherHeads,
+    out: Printer,
+) -> Result<(), Failure> {
     if args.list {
         let list = Request::Volume(VolumeRequest::Rescue(RescueRequest::List));
         let table = TableOptions::default();
         let pool = args.pool().into();
-        return pools::show(common, &pools::NoOtherHeads, &pool, list, &table, out);
+        return pools::show(common, heads, &pool, list, &table, out);
     }
     let volume = args.volume()?;
     let pool = volume.pool();
