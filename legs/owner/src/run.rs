@@ -29,6 +29,8 @@ use crate::{Granted, Inbox, Input, Reporter, Side, in_background, random};
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Interval of checks of the connections.
 const LINK_INTERVAL: Duration = Duration::from_millis(50);
+/// The same while the pool is being opened: a request to a member is repeated once there is a connection to it.
+const OPENING_INTERVAL: Duration = Duration::from_millis(3);
 /// Pause when no more responses are expected, before requests are repeated or the opening is decided without them.
 const RECEIVED_ALL_PAUSE: Duration = Duration::from_millis(200);
 /// Time at the export for members to accept that the pool has no owner. Otherwise the next owner needs a proof.
@@ -204,11 +206,8 @@ enum RunState {
 
 impl<S: Side> Decider<S> {
     fn run(mut self, receiver: &Receiver<Input>) {
-        let interval = match self.requester {
-            Requester::Own(_) => POLL_INTERVAL,
-            Requester::Links(_) => LINK_INTERVAL,
-        };
         loop {
+            let interval = self.interval();
             let goes = match receiver.recv_timeout(interval) {
                 Ok(Input::End) | Err(RecvTimeoutError::Disconnected) => Ok(RunState::Ending),
                 Ok(input) => self.take(input),
@@ -223,6 +222,15 @@ impl<S: Side> Decider<S> {
                 Ok(RunState::Ending) => return,
                 Err(halt) => return self.fail(&halt),
             }
+        }
+    }
+
+    /// The longest wait for the next input.
+    fn interval(&self) -> Duration {
+        match self.requester {
+            Requester::Own(_) => POLL_INTERVAL,
+            Requester::Links(_) if self.common.shown().stage == Stage::Opening => OPENING_INTERVAL,
+            Requester::Links(_) => LINK_INTERVAL,
         }
     }
 
