@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from proof import runtime
-from proof.linux import filebench, files_disk, foreign_records, judges, judges_disk, kerberos, kernel_files, kernel_log, kernel_zfs, luggage, many_logs, modules, newer, root, shelf, tls, two_kernels, xfstests
+from proof.linux import filebench, files_disk, foreign_records, judges, judges_disk, kerberos, kernel_build, kernel_files, kernel_log, kernel_zfs, luggage, many_logs, modules, newer, root, shelf, tls, two_kernels, xfstests
 from proof.linux.appliance import NETWORKS, Appliance, LabIncapable
 from proof.linux.drills import Drills
 from proof.linux.faults import Faults
@@ -33,7 +33,7 @@ ROUNDS = 6
 FILES_ROUNDS = 2
 """In the second round the kernel reads the files that we replayed in the first."""
 PARTS = ("initiator", "shares", "kerberos", "tls", "fencing", "drills", "kernel-zfs", "files", "two-kernels", "judges")
-MORE_PARTS = ("files-odd-records", "files-both-ways", "files-many-logs", "filebench", "xfstests")
+MORE_PARTS = ("files-odd-records", "files-both-ways", "files-many-logs", "filebench", "xfstests", "kernel-build")
 """Run only on request: they are slow where the guest's processor is emulated."""
 
 
@@ -47,6 +47,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="replays the faults of two kernels, and the changes of files")
     parser.add_argument("--judge", choices=judges.ALL, action="append", help="only this judge of files over NFS; may be repeated")
     parser.add_argument("--side", choices=sorted({*judges.SIDES, *xfstests.SIDES}), action="append", help="only this mount is judged; may be repeated")
+    parser.add_argument("--targets", default=kernel_build.DEFAULT_TARGETS, help=f"what kernel-build builds ({kernel_build.DEFAULT_TARGETS})")
     parser.add_argument("--tests", default="", help=f"arguments of xfstests' check (-g {xfstests.GROUP})")
     parser.add_argument("--personality", choices=filebench.PERSONALITIES, action="append", help="only this personality of filebench; may be repeated")
     parser.add_argument("--keep", action="store_true", help="keep the scratch directory")
@@ -403,6 +404,19 @@ def _xfstests(trial: Trial, scratch: Path, image: root.GuestImage, disk: Path, a
             trial.judged(f"xfstests: {side.name}", partial(suite.perform, side))
 
 
+def _kernel_build(trial: Trial, scratch: Path, image: root.GuestImage, disk: Path, targets: str, seed: int) -> None:
+    """The part with a build of Linux while the server is killed."""
+    seed = seed or random.SystemRandom().randrange(1, 1 << 31)
+    print(f"kernel build: seed {seed}")
+    machine = Machine(scratch, image, disks=[judges_disk.copy_of(disk, scratch)])
+    server = kernel_build.Server(scratch)
+    with _met(trial, machine, server, has_share=True):
+        build = kernel_build.Build(machine, server, targets, seed)
+        trial.step("kernel build: prepare", build.prepare, essential=True)
+        trial.step("kernel build: unpack", build.unpacked, essential=True)
+        trial.step("kernel build: build", build.built)
+
+
 def _filebench(trial: Trial, scratch: Path, image: root.GuestImage, disk: Path, built: filebench.Built, arguments: argparse.Namespace) -> None:
     """The part that measures. The sides alternate, and each round starts with a different side."""
     image = luggage.pack(scratch, image, {}, [built.archive])
@@ -500,6 +514,7 @@ def main(argv: list[str]) -> int:
     equipment = judges.fetch() if "judges" in parts else None
     disk, built = (judges_disk.judges_disk(), filebench.built()) if "filebench" in parts else (None, None)
     suite = xfstests.disk() if "xfstests" in parts else None
+    kernel = kernel_build.disk(arguments.targets) if "kernel-build" in parts else None
     make_networks()
     trial = Trial()
     with runtime.scratch("linux", arguments.keep) as scratch:
@@ -527,6 +542,10 @@ def main(argv: list[str]) -> int:
             trial.part(partial(_xfstests, trial, scratch, image, suite, arguments))
         elif "xfstests" in parts:
             trial.skip("xfstests", xfstests.WHY_MISSING)
+        if kernel:
+            trial.part(partial(_kernel_build, trial, scratch, image, kernel, arguments.targets, arguments.seed))
+        elif "kernel-build" in parts:
+            trial.skip("kernel-build", kernel_build.WHY_MISSING)
     print(f"took {time.monotonic() - started:.0f} s")
     print(trial.verdict())
     return 0 if trial.failed == 0 else 1

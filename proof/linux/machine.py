@@ -59,6 +59,10 @@ class Job:
         """Called once, by the reader: with ``None`` when the guest is gone."""
         self._answers.put(answer)
 
+    def is_done(self) -> bool:
+        """Whether it has a result, or its guest is gone."""
+        return self._answer is not None or not self._answers.empty()
+
     def wait(self) -> Answer:
         """Blocks until its result, also of a failure."""
         if self._answer is None:

@@ -1,4 +1,4 @@
-"""xfstests' generic tests through Linux's own NFS client, and a build of a Linux kernel while the server is killed."""
+"""xfstests' generic tests through Linux's own NFS client."""
 
 from __future__ import annotations
 
