@@ -38,7 +38,7 @@ bench_packages=(tgt nbdkit nfs-ganesha nfs-ganesha-vfs)
 libzpool_packages=(dpkg-dev libblkid-dev uuid-dev libudev-dev libtirpc-dev libssl-dev zlib1g-dev libaio-dev)
 # The tools that build and run the guest of proof.linux; the guest's own packages are only unpacked. The last line is
 # for filebench: its build dependencies, and the peers in the comparison.
-linux_packages=(qemu-system-x86 cpio kmod iproute2 make libelf-dev attr
+linux_packages=(qemu-system-x86 cpio kmod linux-source iproute2 make libelf-dev attr
     autoconf automake libtool flex bison nfs-ganesha nfs-ganesha-vfs)
 
 # shellcheck disable=SC1091

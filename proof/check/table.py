@@ -94,6 +94,7 @@ NIGHTLY: dict[int, tuple[Step, ...]] = {
     4: (
         Step("stock", "make stock", "a"),
         Step("linux", "make linux", "a"),
+        Step("kernel build", "/usr/bin/python3 -m proof.linux --only kernel-build", "a"),
         Step("release-check", "make release-check", "b"),
         Step("conformance", "make conformance", "b"),
         Step("hostile", "make hostile", "b"),
@@ -113,6 +114,7 @@ FILES: tuple[Step, ...] = (
     Step("crash", "make crash ROUNDS=10 FILES=1", "files"),
     Step("kernel ZFS, both ways", f"{GUEST} files-both-ways", "files"),
     Step("Linux's client", f"{GUEST} shares", "files"),
+    Step("kernel build", f"{GUEST} kernel-build", "files"),
     Step("pjdfstest, fsx over NFS", f"{GUEST} judges --side ours-4.2 --side ours-3 --judge pjdfstest --judge fsx", "files"),
 )
 """The judges of files, for ``make files``, in one lane: pynfs uses one fixed address, and guests need the memory."""
