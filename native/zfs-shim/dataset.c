@@ -157,6 +157,59 @@ bh_dataset_stat(const char *name, bh_dataset_visitor_t *visit, void *arg)
 	return (visit_one(name, &walk));
 }
 
+/*
+ * The snapshots of a dataset, without opening one: the kind and the shape of a volume stay unknown. Their objset would
+ * be read, decompressed and evicted for each.
+ */
+static int
+visit_snapshots(const char *name, walk_t *walk)
+{
+	char full[ZFS_MAX_DATASET_NAME_LEN];
+	dsl_dataset_t *head, *ds;
+	zap_cursor_t cursor;
+	dsl_pool_t *dp;
+	int error = dsl_pool_hold(name, FTAG, &dp);
+
+	if (error != 0)
+		return (error);
+	error = dsl_dataset_hold(dp, name, FTAG, &head);
+	if (error != 0) {
+		dsl_pool_rele(dp, FTAG);
+		return (error);
+	}
+	zap_attribute_t *entry = zap_attribute_alloc();
+	for (zap_cursor_init(&cursor, dp->dp_meta_objset,
+	    dsl_dataset_phys(head)->ds_snapnames_zapobj);
+	    (error = zap_cursor_retrieve(&cursor, entry)) == 0;
+	    (void) zap_cursor_advance(&cursor)) {
+		if (entry->za_integer_length != 8 || entry->za_num_integers != 1) {
+			error = SET_ERROR(EIO);
+			break;
+		}
+		error = dsl_dataset_hold_obj(dp, entry->za_first_integer, FTAG,
+		    &ds);
+		if (error != 0)
+			break;
+		bh_dataset_t found = { .bd_name = full, .bd_origin = "",
+		    .bd_kind = BH_KIND_OTHER, .bd_is_snapshot = 1 };
+		int length = snprintf(full, sizeof (full), "%s@%s", name,
+		    entry->za_name);
+		found.bd_guid = dsl_get_guid(ds);
+		found.bd_creation_txg = dsl_get_creationtxg(ds);
+		found.bd_creation_time_s = dsl_get_creation(ds);
+		found.bd_used = dsl_get_used(ds);
+		found.bd_referenced = dsl_get_referenced(ds);
+		dsl_dataset_rele(ds, FTAG);
+		if (length > 0 && (size_t)length < sizeof (full))
+			walk->w_visit(walk->w_arg, &found);
+	}
+	zap_cursor_fini(&cursor);
+	zap_attribute_free(entry);
+	dsl_dataset_rele(head, FTAG);
+	dsl_pool_rele(dp, FTAG);
+	return (error == ENOENT ? 0 : error);
+}
+
 /* The full names of the direct children of a dataset, except the library's own, which begin with $. */
 static int
 list_children(const char *name, nvlist_t *children)
@@ -196,7 +249,7 @@ list_children(const char *name, nvlist_t *children)
  * which a caller would attribute to the dataset itself; so only its walk of snapshots is used.
  */
 static int
-walk_tree(const char *name, int flags, walk_t *walk)
+walk_tree(const char *name, uint32_t snapshots, walk_t *walk)
 {
 	nvlist_t *children = fnvlist_alloc();
 	int error = list_children(name, children);
@@ -204,14 +257,17 @@ walk_tree(const char *name, int flags, walk_t *walk)
 	for (nvpair_t *child = nvlist_next_nvpair(children, NULL);
 	    error == 0 && child != NULL;
 	    child = nvlist_next_nvpair(children, child)) {
-		error = walk_tree(nvpair_name(child), flags, walk);
+		error = walk_tree(nvpair_name(child), snapshots, walk);
 		if (error == ENOENT)
 			error = 0;
 	}
 	fnvlist_free(children);
 	if (error != 0)
 		return (error);
-	return (dmu_objset_find(name, visit_one, walk, flags));
+	if (snapshots == BH_SNAPSHOTS_ONLY)
+		return (visit_snapshots(name, walk));
+	return (dmu_objset_find(name, visit_one, walk,
+	    snapshots == BH_SNAPSHOTS_SKIPPED ? 0 : DS_FIND_SNAPSHOTS));
 }
 
 int
@@ -220,7 +276,7 @@ bh_dataset_walk(const char *name, uint32_t snapshots,
 {
 	walk_t walk = { visit, arg };
 
-	return (walk_tree(name, snapshots != 0 ? DS_FIND_SNAPSHOTS : 0, &walk));
+	return (walk_tree(name, snapshots, &walk));
 }
 
 /* The properties fixed at the creation of a file system; none while its key is missing. */

@@ -15,6 +15,11 @@ struct bh_new_key;
 #define	BH_KIND_VOLUME		2U
 #define	BH_KIND_OTHER		3U
 
+/* What a walk visits. Of snapshots alone only the name, the numbers of their creation, and their space are set. */
+#define	BH_SNAPSHOTS_SKIPPED	0U
+#define	BH_SNAPSHOTS_TOO	1U
+#define	BH_SNAPSHOTS_ONLY	2U
+
 /* One dataset or snapshot. Sizes in bytes. */
 typedef struct bh_dataset {
 	const char *bd_name;
@@ -51,7 +56,7 @@ typedef void bh_property_visitor_t(void *arg, const char *dataset,
     const char *property, const char *value);
 
 int bh_dataset_stat(const char *name, bh_dataset_visitor_t *visit, void *arg);
-/* Visits `name` and all its descendants, parents first; snapshots only on request. */
+/* Visits `name` and all its descendants, or `snapshots` of them. */
 int bh_dataset_walk(const char *name, uint32_t snapshots,
     bh_dataset_visitor_t *visit, void *arg);
 /*

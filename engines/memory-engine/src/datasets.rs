@@ -276,8 +276,10 @@ impl Datasets for MemoryPool {
         state.tree.get(below.as_str()).map_err(fail)?;
         let mut found = Vec::new();
         for name in state.tree.names(below.as_str()) {
-            found.push(state.info(&name).map_err(fail)?);
-            if snapshots == Snapshots::Include {
+            if snapshots != Snapshots::Only {
+                found.push(state.info(&name).map_err(fail)?);
+            }
+            if snapshots != Snapshots::Skip {
                 let mut own: Vec<_> = state
                     .tree
                     .get(&name)

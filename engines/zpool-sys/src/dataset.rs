@@ -11,6 +11,12 @@ pub const BH_KIND_FILESYSTEM: u32 = 1;
 pub const BH_KIND_VOLUME: u32 = 2;
 /// Value of `bd_kind`.
 pub const BH_KIND_OTHER: u32 = 3;
+/// What a walk visits: datasets.
+pub const BH_SNAPSHOTS_SKIPPED: u32 = 0;
+/// Datasets and snapshots.
+pub const BH_SNAPSHOTS_TOO: u32 = 1;
+/// Snapshots, without the kind and shape of their datasets.
+pub const BH_SNAPSHOTS_ONLY: u32 = 2;
 
 /// One dataset or snapshot; see the header.
 #[repr(C)]

@@ -51,8 +51,43 @@ fn listing_omits_concurrently_destroyed_datasets() {
         }
         while at_work() {
             at_least(&[STAYS, "tank/stays/too"]);
+            let only = pool.datasets((&volume_name(STAYS)).into(), Snapshots::Only);
+            only.expect("an existing dataset is listed");
         }
     });
     let gone = pool.datasets((&volume_name("tank/gone")).into(), Snapshots::Skip);
     assert!(gone.is_err(), "{gone:?}");
+}
+
+#[test]
+fn listing_of_snapshots_only_is_equal_in_what_it_knows() {
+    let scratch = Scratch::new(256 * MIB);
+    let pool = &scratch.pool;
+    let below = volume_name("tank/vms");
+    for name in ["tank/vms/a", "tank/vms/b/c", "tank/other"] {
+        let spec = VolumeSpec::sparse(volume_name(name), ByteCount(MIB));
+        pool.create_parents(&spec.name).expect("created");
+        pool.create_volume(&spec).expect("created");
+        for tag in ["first", "second"] {
+            let snapshot: SnapshotName = format!("{name}@{tag}").parse().expect("a name");
+            pool.snapshot(&[snapshot]).expect("taken");
+        }
+    }
+    let known = |snapshots| -> Vec<_> {
+        let found = pool.datasets((&below).into(), snapshots).expect("listed");
+        let found = found.into_iter().filter(|info| info.snapshot);
+        found
+            .map(|info| {
+                let created = (info.creation_txg, info.creation_time_s);
+                (info.name, info.guid, created, info.used, info.referenced)
+            })
+            .collect()
+    };
+    let only = known(Snapshots::Only);
+    assert_eq!(only, known(Snapshots::Include));
+    let names: Vec<&str> = only.iter().map(|one| one.0.as_str()).collect();
+    let expected = ["a@first", "a@second", "b/c@first", "b/c@second"];
+    assert_eq!(names, expected.map(|name| format!("tank/vms/{name}")));
+    let missing = pool.datasets((&volume_name("tank/gone")).into(), Snapshots::Only);
+    assert!(missing.is_err(), "{missing:?}");
 }

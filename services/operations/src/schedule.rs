@@ -94,10 +94,7 @@ fn set(context: &Context<'_>, request: Set) -> Result<Answer, Failure> {
 
 /// Describes the snapshots that setting this text on the dataset `of` would destroy at once, because it retains fewer.
 fn too_many(context: &Context<'_>, all: &All, of: &str, text: &str) -> Result<String, Failure> {
-    let infos = context
-        .pool
-        .datasets(context.pool.name().into(), Snapshots::Include);
-    let infos = infos.map_err(failures::dataset)?;
+    let infos = datasets_and_snapshots(context)?;
     let mut after = all.clone();
     let mut own = after.own(of).cloned().unwrap_or_default();
     own.insert(SCHEDULE_PROPERTY.to_owned(), text.to_owned());
@@ -238,6 +235,17 @@ struct Made<'a> {
     label: &'a str,
 }
 
+/// Lists all datasets, and their snapshots after them. No snapshot is opened: a pool has thousands.
+fn datasets_and_snapshots(context: &Context<'_>) -> Result<Vec<DatasetInfo>, Failure> {
+    let list = |snapshots| {
+        let found = context.pool.datasets(context.pool.name().into(), snapshots);
+        found.map_err(failures::dataset)
+    };
+    let mut infos = list(Snapshots::Skip)?;
+    infos.extend(list(Snapshots::Only)?);
+    Ok(infos)
+}
+
 /// Returns the snapshots of each volume, oldest transaction group first, independent of the clock.
 fn made_by_volume(infos: &[DatasetInfo]) -> BTreeMap<&str, Vec<Made<'_>>> {
     let mut by_volume: BTreeMap<&str, Vec<Made<'_>>> = BTreeMap::new();
@@ -256,10 +264,7 @@ fn made_by_volume(infos: &[DatasetInfo]) -> BTreeMap<&str, Vec<Made<'_>>> {
 
 fn list(context: &Context<'_>) -> Result<Answer, Failure> {
     let all = context.all()?;
-    let infos = context
-        .pool
-        .datasets(context.pool.name().into(), Snapshots::Include);
-    let infos = infos.map_err(failures::dataset)?;
+    let infos = datasets_and_snapshots(context)?;
     let made = made_by_volume(&infos);
     let (schedules, _) = schedules(&all, &infos);
     let now_s = now_s();
@@ -321,10 +326,7 @@ pub fn next_due_time<'a>(texts: impl Iterator<Item = &'a str>, now_s: u64) -> Op
 /// retention.
 pub fn run(context: &Context<'_>, memory: &mut Memory, now_s: u64) -> Result<Outcome, Failure> {
     let all = context.all()?;
-    let infos = context
-        .pool
-        .datasets(context.pool.name().into(), Snapshots::Include);
-    let infos = infos.map_err(failures::dataset)?;
+    let infos = datasets_and_snapshots(context)?;
     let (schedules, mut news) = schedules(&all, &infos);
     let made = made_by_volume(&infos);
     let (wanted, unwanted) = wanted(context, memory, &schedules, &infos, &made, now_s);

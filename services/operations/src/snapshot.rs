@@ -326,9 +326,9 @@ fn of_dataset(
         Some(name) => name.into(),
         None => context.pool.name().into(),
     };
-    let all = context.pool.datasets(below, Snapshots::Include);
+    let all = context.pool.datasets(below, Snapshots::Only);
     let mut all = all.map_err(failures::dataset)?;
-    all.retain(|info| info.snapshot && (recursive || of(info) == dataset));
+    all.retain(|info| recursive || of(info) == dataset);
     all.sort_by(|a, b| (of(a), a.creation_txg).cmp(&(of(b), b.creation_txg)));
     Ok(all)
 }

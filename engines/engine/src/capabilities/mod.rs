@@ -105,7 +105,7 @@ pub trait Datasets {
     /// One dataset or snapshot.
     fn dataset(&self, dataset: DatasetRef<'_>) -> Result<DatasetInfo, DatasetError>;
 
-    /// Lists `below` and all its descendants, parents first. Opens every dataset.
+    /// Lists `below` and all its descendants, parents first. Opens every dataset, except with [`Snapshots::Only`].
     fn datasets(
         &self,
         below: DatasetRef<'_>,

@@ -107,13 +107,16 @@ pub struct VolumeShape {
     pub block_size: ByteCount,
 }
 
-/// Whether a listing includes snapshots.
+/// Which datasets a listing has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Snapshots {
     /// List them after their dataset.
     Include,
     /// Leave them out.
     Skip,
+    /// List nothing else, and open none of them: their kind is [`DatasetKind::Other`], and of sizes only what they use
+    /// and refer to is known.
+    Only,
 }
 
 /// Whether an operation includes descendants.

@@ -309,11 +309,16 @@ impl Datasets for Pool {
         let below = self.own(DOING, below)?;
         let mut found: Vec<DatasetInfo> = Vec::new();
         let name = c_text(below.as_str());
+        let visited = match snapshots {
+            Snapshots::Skip => sys::BH_SNAPSHOTS_SKIPPED,
+            Snapshots::Include => sys::BH_SNAPSHOTS_TOO,
+            Snapshots::Only => sys::BH_SNAPSHOTS_ONLY,
+        };
         // SAFETY: as in `dataset`.
         let code = unsafe {
             sys::bh_dataset_walk(
                 name.as_ptr(),
-                (snapshots == Snapshots::Include).into(),
+                visited,
                 collect_dataset,
                 (&raw mut found).cast(),
             )
