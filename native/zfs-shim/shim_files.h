@@ -218,6 +218,27 @@ int bh_files_commit(bh_files_t *files);
 /* Blocks until all earlier changes are in a synced transaction group. */
 void bh_files_settle(bh_files_t *files);
 
+/* An entry of a list of quotas. */
+struct bh_quota {
+	const char *list;	/* its name in the master node */
+	const char *key;
+	uint64_t limit;	/* 0: the entry is removed */
+};
+
+/*
+ * Sets quotas, all or none, in one transaction; the first of a list creates the list. bh_files_settle() returns when
+ * they are on disk. The caller must exclude concurrent calls.
+ */
+int bh_files_set_quotas(bh_files_t *files, const struct bh_quota *quotas, uint32_t count);
+
+/* Bits of the result of bh_files_counted(). */
+#define	BH_COUNTED_BYTES	1U
+#define	BH_COUNTED_OBJECTS	2U
+#define	BH_COUNTED_PROJECTS	4U
+
+/* The complete counts of the owners of objects: a file system of an older version might not have them. */
+uint32_t bh_files_counted(bh_files_t *files);
+
 /*
  * A record of the intent log, without its common header; for a write, with its bytes. A visitor that does not return 0
  * stops the walk.

@@ -33,6 +33,7 @@ pub mod conformance;
 mod error;
 mod handle;
 pub mod memory;
+pub mod owners;
 mod receipt;
 pub mod rights;
 mod snapshots;
@@ -43,6 +44,7 @@ use block_device::ReadLoan;
 
 pub use error::FileError;
 pub use handle::{FileSystemId, Handle, Node};
+pub use owners::{Measure, Owner, OwnerKind, OwnerSpace, Owners, Quota};
 pub use receipt::{Place, Receipt};
 pub use snapshots::{Snapshot, Snapshots, Visibility};
 
@@ -627,6 +629,23 @@ pub trait FileSystem: Send + Sync {
     /// The names of the extended attributes, in a stable order.
     fn extended_names(&self, who: &Identity, node: Node) -> Done<Vec<Vec<u8>>> {
         let _ = (who, node);
+        Err(FileError::Unsupported)
+    }
+    /// The users, groups or projects that use space or have a quota, as of the last transaction group. Ends with
+    /// [`FileError::Gone`] when `may_continue` returns false. [`FileError::Unsupported`] where they are not counted,
+    /// [`FileError::TooLarge`] if there are too many.
+    fn owners(&self, kind: OwnerKind, may_continue: &dyn Fn() -> bool) -> Done<Owners> {
+        let _ = (kind, may_continue);
+        Err(FileError::Unsupported)
+    }
+    /// The space of one owner, and its quotas.
+    fn owner_space(&self, owner: Owner) -> Done<OwnerSpace> {
+        let _ = owner;
+        Err(FileError::Unsupported)
+    }
+    /// Sets quotas, all or none, and returns when they are on disk. Later changes are checked against them.
+    fn set_quotas(&self, quotas: &[Quota]) -> Done {
+        let _ = quotas;
         Err(FileError::Unsupported)
     }
     /// A path to `node` from the root, for display; it uses one of its names. `None` if none is found among

@@ -1,6 +1,7 @@
 //! A file system in memory, for tests of protocols. Its contents are lost when it is dropped.
 
 mod directory;
+mod owners;
 mod state;
 
 use std::collections::{BTreeMap, HashMap};
@@ -14,8 +15,9 @@ use state::{Body, Object, State, new_object, node_of};
 use crate::rights::{check_moved, check_name as check_any_name, check_set, permitted};
 use crate::{
     Attributes, COOKIE_LAST, Changed, Content, Done, Entry, FileError, FileSystem, FileSystemId,
-    Guard, Identity, Kind, Limits, Made, Make, Node, Object as Known, Permissions, Place, Read,
-    Receipt, Removable, Renamed, SetAttributes, SetExtended, Statistics, Time, acl,
+    Guard, Identity, Kind, Limits, Made, Make, Node, Object as Known, Owner, OwnerKind, OwnerSpace,
+    Owners, Permissions, Place, Quota, Read, Receipt, Removable, Renamed, SetAttributes,
+    SetExtended, Statistics, Time, acl,
 };
 
 /// Bytes of a name.
@@ -79,6 +81,7 @@ impl MemoryFileSystem {
             receipts: HashMap::new(),
             next: ROOT.object + 1,
             bytes_used: 0,
+            quotas: BTreeMap::new(),
         };
         Self {
             id: FileSystemId { guid, snapshot: 0 },
@@ -291,6 +294,9 @@ impl FileSystem for MemoryFileSystem {
             ..*wanted
         };
         check_set(&attributes, who, &rest)?;
+        let uid = rest.uid.unwrap_or(attributes.uid);
+        let gid = rest.gid.unwrap_or(attributes.gid);
+        state.check_quotas(uid, gid, true)?;
         let (object, directory) = state.changing(directory, |state| {
             let object = state.insert(directory, name, attributes, body);
             state.set(who, node_of(object), &rest)?;
@@ -477,6 +483,8 @@ impl FileSystem for MemoryFileSystem {
 
     fn write(&self, node: Node, offset: u64, bytes: &[u8]) -> Done<Changed> {
         let mut state = self.lock();
+        let Attributes { uid, gid, .. } = state.get(node)?.attributes;
+        state.check_quotas(uid, gid, false)?;
         let write = |state: &mut State| state.write(node, offset, bytes, self.bytes_max);
         let ((), changed) = state.changing(node, write)?;
         Ok(changed)
@@ -635,6 +643,24 @@ impl FileSystem for MemoryFileSystem {
             return Err(FileError::Access);
         }
         Ok(object.extended.keys().cloned().collect())
+    }
+
+    fn owners(&self, kind: OwnerKind, _: &dyn Fn() -> bool) -> Done<Owners> {
+        match kind {
+            OwnerKind::Project => Err(FileError::Unsupported),
+            _ => Ok(self.lock().owners(kind)),
+        }
+    }
+
+    fn owner_space(&self, owner: Owner) -> Done<OwnerSpace> {
+        match owner.kind {
+            OwnerKind::Project => Err(FileError::Unsupported),
+            _ => Ok(self.lock().owner_space(owner)),
+        }
+    }
+
+    fn set_quotas(&self, quotas: &[Quota]) -> Done {
+        self.lock().set_quotas(quotas)
     }
 
     fn path(&self, node: Node, names_left: &mut u64) -> Option<String> {

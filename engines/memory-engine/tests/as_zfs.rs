@@ -97,6 +97,7 @@ scenarios! {
     promotions,
     rollbacks,
     file_systems,
+    quotas_of_users,
     open_volumes,
     keys,
     streams,

@@ -50,6 +50,11 @@ const ENDS: &[(&str, Scenario, Option<Capability>)] = &[
         Some(Capability::FileSystems),
     ),
     (
+        "quotas_of_users",
+        scenarios::quotas_of_users,
+        Some(Capability::FileSystems),
+    ),
+    (
         "open_volumes",
         scenarios::open_volumes,
         Some(Capability::FileSystems),

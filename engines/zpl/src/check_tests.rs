@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::convert::entry_type;
-use crate::objects::{Facts, ListedEntry, Outcome, Step, Visitor};
+use crate::objects::{Facts, ListedEntry, ListedQuota, Outcome, Step, Visitor};
 
 const ROOT: u64 = 34;
 const UNLINKED: u64 = 3;
@@ -167,6 +167,9 @@ impl Objects for Maps {
         unreachable!("a check changes nothing")
     }
     fn settle(&self) -> Result<(), ObjectError> {
+        unreachable!("a check changes nothing")
+    }
+    fn set_quotas(&self, _: &[ListedQuota<'_>]) -> Result<(), ObjectError> {
         unreachable!("a check changes nothing")
     }
     fn walk_log(&self, _: Visitor<'_>) -> Result<(), ObjectError> {

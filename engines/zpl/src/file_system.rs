@@ -8,8 +8,9 @@ use block_device::ReadLoan;
 use file_system::rights::check_name;
 use file_system::{
     Attributes, COOKIE_LAST, Changed, Content, Done, FileError, FileSystem, FileSystemId, Guard,
-    Identity, Kind, Limits, Made, Make, Node, Object, Permissions, Place, Read, Receipt, Removable,
-    Renamed, SetAttributes, SetExtended, Statistics,
+    Identity, Kind, Limits, Made, Make, Node, Object, Owner, OwnerKind, OwnerSpace, Owners,
+    Permissions, Place, Quota, Read, Receipt, Removable, Renamed, SetAttributes, SetExtended,
+    Statistics,
 };
 
 use file_system::acl::Entry;
@@ -47,7 +48,7 @@ pub struct Zpl<O> {
     pub(crate) objects: O,
     facts: Facts,
     root: Node,
-    quotas: Quotas,
+    pub(crate) quotas: Quotas,
     /// Held during every change of names. Acquired before the objects' locks.
     names: Mutex<()>,
     receipts: Mutex<Receipts>,
@@ -612,6 +613,18 @@ impl<O: Objects> FileSystem for Zpl<O> {
 
     fn extended_names(&self, who: &Identity, node: Node) -> Done<Vec<Vec<u8>>> {
         self.list_extended(who, node)
+    }
+
+    fn owners(&self, kind: OwnerKind, may_continue: &dyn Fn() -> bool) -> Done<Owners> {
+        self.list_owners(kind, may_continue)
+    }
+
+    fn owner_space(&self, owner: Owner) -> Done<OwnerSpace> {
+        self.one_owner(owner)
+    }
+
+    fn set_quotas(&self, quotas: &[Quota]) -> Done {
+        self.quotas.set(&self.objects, quotas)
     }
 
     fn path(&self, node: Node, names_left: &mut u64) -> Option<String> {

@@ -5,7 +5,7 @@
 //! support are refused when it is opened: old forms of attributes, names that are normalized or ignore case, access
 //! control lists of POSIX, and records in the intent log that it cannot replay. User attributes (`user.`) are served,
 //! and all other extended attributes are preserved. Reads do not update access times. Quotas of users, groups and
-//! projects are read when the file system is opened.
+//! projects are enforced, listed and set.
 //!
 //! Changes of names are serialised in a file system; contents of different files can change concurrently.
 
@@ -27,6 +27,7 @@ mod locks;
 pub mod objects;
 mod open;
 pub mod options;
+mod owners;
 mod path;
 mod quotas;
 mod reader;

@@ -334,6 +334,28 @@ pub struct ListedEntry<'a> {
     pub cursor: u64,
 }
 
+/// The complete counts of the owners of objects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Bytes of users and groups.
+    pub bytes: bool,
+    /// Objects of them.
+    pub objects: bool,
+    /// Both of projects.
+    pub projects: bool,
+}
+
+/// An entry of a list of quotas.
+#[derive(Clone, Debug)]
+pub struct ListedQuota<'a> {
+    /// The name of the list in the master node.
+    pub list: &'a [u8],
+    /// The key.
+    pub key: String,
+    /// The limit; 0 removes the entry.
+    pub limit: u64,
+}
+
 /// Consumes a record of a log: its type, and its bytes after the common header. It may apply changes.
 pub type Visitor<'a> = &'a mut dyn FnMut(u64, &[u8]) -> Result<(), ObjectError>;
 
@@ -399,6 +421,12 @@ pub trait Objects: Send + Sync {
     fn make_receipts(&self) -> Result<u64, ObjectError>;
     /// Blocks until all earlier changes are in a synced transaction group.
     fn settle(&self) -> Result<(), ObjectError>;
+    /// The counts that are complete.
+    fn counted(&self) -> Counted {
+        Counted::default()
+    }
+    /// Sets quotas, all or none. They are on disk after the next [`Self::settle`]. The caller excludes concurrent calls.
+    fn set_quotas(&self, quotas: &[ListedQuota<'_>]) -> Result<(), ObjectError>;
     /// Visits the records that must be replayed.
     fn walk_log(&self, visit: Visitor<'_>) -> Result<(), ObjectError>;
     /// The next object after one, of any type: objects other than files, directories and similar ones have no

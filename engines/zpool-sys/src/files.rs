@@ -104,6 +104,16 @@ pub struct bh_changed {
     pub group: u64,
 }
 
+/// An entry of a list of quotas.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct bh_quota {
+    pub list: *const c_char,
+    pub key: *const c_char,
+    pub limit: u64,
+}
+
 /// Called for each record of a log.
 pub type bh_record_visitor_t =
     unsafe extern "C" fn(arg: *mut c_void, kind: u64, data: *const u8, length: u64) -> i32;
@@ -182,6 +192,12 @@ pub const BH_STEP_OF_NEW: u32 = 1;
 pub const BH_STEP_REPLACES: u32 = 2;
 /// A bit of `flags`.
 pub const BH_CHANGE_FREES: u32 = 1;
+/// A bit of the result of [`bh_files_counted`].
+pub const BH_COUNTED_BYTES: u32 = 1;
+/// A bit of the result of [`bh_files_counted`].
+pub const BH_COUNTED_OBJECTS: u32 = 2;
+/// A bit of the result of [`bh_files_counted`].
+pub const BH_COUNTED_PROJECTS: u32 = 4;
 
 #[allow(missing_docs)]
 unsafe extern "C" {
@@ -273,6 +289,8 @@ unsafe extern "C" {
     pub fn bh_files_commit(files: *mut bh_files) -> c_int;
     pub fn bh_files_make_receipts(files: *mut bh_files, object: *mut u64) -> c_int;
     pub fn bh_files_settle(files: *mut bh_files);
+    pub fn bh_files_set_quotas(files: *mut bh_files, quotas: *const bh_quota, count: u32) -> c_int;
+    pub fn bh_files_counted(files: *mut bh_files) -> u32;
     pub fn bh_files_log_walk(
         files: *mut bh_files,
         visit: bh_record_visitor_t,

@@ -27,6 +27,7 @@
 //! | `attributes PATH` | returns them: `NAME=VALUE` each |
 //! | `list PATH ENTRY...` | sets the access control list. An entry is `+` or `-`, flags, rights and subject, with commas: `+,3,1,u70`. `o`, `g` and `e` are owner, group and everyone, `u` and `g` with a number another user or group |
 //! | `entries PATH` | returns them |
+//! | `quota KIND NUMBER MEASURE LIMIT` | of a `user`, `group` or `project`, of `bytes` or `objects` |
 //! | `log KIND HEX` | adds a record to the intent log, and changes nothing |
 //! | `note NAME NUMBER` | an entry of the master node |
 //! | `orphan` | creates an object without a name; returns its number |
@@ -47,8 +48,8 @@ use engine::keys::{KeyFormat, KeyMaterial, NewKey};
 use engine::pool::{GroupKind, ImportOptions, PoolSpec, SafeToOwn};
 use file_system::acl::{Entry, Who};
 use file_system::{
-    Attributes, FileSystem, Guard, Identity, Kind, Make, Node, Removable, SetAttributes,
-    SetExtended, SetTime, Time,
+    Attributes, FileSystem, Guard, Identity, Kind, Make, Measure, Node, Owner, OwnerKind, Quota,
+    Removable, SetAttributes, SetExtended, SetTime, Time,
 };
 use units::VolumeName;
 use zeroize::Zeroizing;
@@ -567,6 +568,24 @@ fn entry_text(entry: &Entry) -> String {
     format!("{how},{},{},{whom}", entry.flags, entry.mask)
 }
 
+fn quota(words: &mut Arguments<'_>) -> Result<Quota, String> {
+    let kind = match words.word()? {
+        "user" => OwnerKind::User,
+        "group" => OwnerKind::Group,
+        _ => OwnerKind::Project,
+    };
+    let id = words.number()?;
+    let measure = match words.word()? {
+        "objects" => Measure::Objects,
+        _ => Measure::Bytes,
+    };
+    Ok(Quota {
+        owner: Owner { kind, id },
+        measure,
+        limit: Some(words.number()?).filter(|limit| *limit > 0),
+    })
+}
+
 fn perform(files: &dyn FileSystem, what: &str, words: &mut Arguments<'_>) -> Reply {
     match what {
         "make" => return make(files, words),
@@ -574,6 +593,7 @@ fn perform(files: &dyn FileSystem, what: &str, words: &mut Arguments<'_>) -> Rep
         "read" => return read(files, words),
         "size" | "mode" | "owner" | "times" => return set(files, what, words),
         "commit" => files.commit(None).map_err(error_text)?,
+        "quota" => files.set_quotas(&[quota(words)?]).map_err(error_text)?,
         "punch" => {
             let node = found(files, &words.text()?)?;
             let (offset, length) = (words.number()?, words.number()?);

@@ -11,9 +11,9 @@ use block_device::ReadLoan;
 use file_system::rights::check_name;
 use file_system::{
     Attributes, COOKIE_LAST, Changed, Content, Done, Entry, FileError, FileSystem, FileSystemId,
-    Guard, Handle, Identity, Kind, Limits, Made, Make, Node, Object, Permissions, Place, Read,
-    Receipt, Removable, Renamed, SetAttributes, SetExtended, Snapshots, Statistics, Visibility,
-    acl,
+    Guard, Handle, Identity, Kind, Limits, Made, Make, Node, Object, Owner, OwnerKind, OwnerSpace,
+    Owners, Permissions, Place, Quota, Read, Receipt, Removable, Renamed, SetAttributes,
+    SetExtended, Snapshots, Statistics, Visibility, acl,
 };
 
 const CONTROL_NAME: &[u8] = b".zfs";
@@ -595,6 +595,18 @@ impl FileSystem for WithSnapshots {
             Where::Live => self.files.path(node, names_left),
             _ => None,
         }
+    }
+
+    fn owners(&self, kind: OwnerKind, may_continue: &dyn Fn() -> bool) -> Done<Owners> {
+        self.files.owners(kind, may_continue)
+    }
+
+    fn owner_space(&self, owner: Owner) -> Done<OwnerSpace> {
+        self.files.owner_space(owner)
+    }
+
+    fn set_quotas(&self, quotas: &[Quota]) -> Done {
+        self.files.set_quotas(quotas)
     }
 
     /// A snapshot cannot lose a file.

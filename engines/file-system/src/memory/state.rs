@@ -6,8 +6,8 @@ use super::BLOCK_BYTES;
 use super::directory::Directory;
 use crate::rights::{check_directory, check_sticky, mode_after, without_set_id};
 use crate::{
-    Attributes, Changed, Done, FileError, Identity, Kind, Make, Node, Object as Known, Place,
-    Receipt, SetAttributes, SetTime, Time, acl,
+    Attributes, Changed, Done, FileError, Identity, Kind, Make, Measure, Node, Object as Known,
+    Owner, Place, Receipt, SetAttributes, SetTime, Time, acl,
 };
 
 #[derive(Clone)]
@@ -16,6 +16,8 @@ pub(super) struct State {
     pub(super) receipts: HashMap<Place, Receipt>,
     pub(super) next: u64,
     pub(super) bytes_used: u64,
+    /// The limits that are set.
+    pub(super) quotas: BTreeMap<(Owner, Measure), u64>,
 }
 
 #[derive(Clone)]

@@ -1,9 +1,9 @@
-//! File systems: their creation, and their stored properties.
+//! File systems: their creation, their stored properties, and quotas of users.
 
 use engine::dataset::{FileSystemSpec, Value};
-use file_system::{Identity, Make, SetAttributes};
+use file_system::{FileSystem, Identity, Make, Measure, Owner, OwnerKind, Quota, SetAttributes};
 
-use super::{Bench, any, has, snapshot, volume};
+use super::{Bench, MIB, any, has, snapshot, volume};
 
 const ROOT: Identity = Identity {
     uid: 0,
@@ -131,4 +131,115 @@ pub fn file_systems(bench: &mut Bench<'_>) {
     let back = bench.pool().rollback(&snapshot(&name("/a@s")));
     bench.done("roll back one that is open", back);
     drop(opened);
+}
+
+/// Logs the owners of a kind, in the order of their numbers, without their bytes: these depend on the engine.
+fn log_owners(bench: &mut Bench<'_>, step: &str, files: &dyn FileSystem, kind: OwnerKind) {
+    let owners = files.owners(kind, &|| true).map(|owners| {
+        let mut all = owners.first;
+        all.sort_by_key(|one| one.id);
+        let all = all
+            .iter()
+            .map(|one| (one.id, one.bytes_max, one.objects, one.objects_max));
+        (all.collect::<Vec<_>>(), owners.left_out)
+    });
+    bench.log_line(step, &format!("{kind:?} {owners:?}"));
+}
+
+pub fn quotas_of_users(bench: &mut Bench<'_>) {
+    let name = volume("quotas_of_users/a");
+    let spec = FileSystemSpec {
+        owner: 1000,
+        group: 100,
+        ..FileSystemSpec::plain(name.clone())
+    };
+    let created = has(bench.pool().files()).create_file_system(&spec);
+    bench.done("create", created);
+    let opened = has(bench.pool().files()).open_file_system((&name).into(), false);
+    let opened = opened.expect("open");
+    let files = opened.files();
+    let (files, root) = (&*files, files.root());
+    let user = Identity {
+        uid: 1000,
+        gid: 100,
+        groups: Vec::new(),
+    };
+    let quota = |kind, id, measure, limit| Quota {
+        owner: Owner { kind, id },
+        measure,
+        limit,
+    };
+    let make = |bench: &mut Bench<'_>, step: &str, file: &str| {
+        bench.pool().sync().expect("on disk");
+        let none = SetAttributes::default();
+        let made = files.make(&user, root, file.as_bytes(), Make::File, &none, None);
+        bench.log_line(step, &format!("{:?}", made.as_ref().map(drop)));
+        made.ok().map(|made| made.object.node)
+    };
+
+    bench.pool().sync().expect("on disk");
+    log_owners(bench, "new", files, OwnerKind::User);
+    // The root directory is one of the objects.
+    let objects = quota(OwnerKind::User, 1000, Measure::Objects, Some(2));
+    bench.log_line(
+        "limit objects",
+        &format!("{:?}", files.set_quotas(&[objects])),
+    );
+    let file = make(bench, "the second object", "two").expect("there is room");
+    make(bench, "the third object", "three");
+    log_owners(bench, "with a limit", files, OwnerKind::User);
+    let none = Quota {
+        limit: None,
+        ..objects
+    };
+    bench.log_line("no limit", &format!("{:?}", files.set_quotas(&[none])));
+    make(bench, "the third object again", "three");
+
+    // Of the group and of another user together.
+    let both = [
+        quota(OwnerKind::Group, 100, Measure::Bytes, Some(MIB)),
+        quota(OwnerKind::User, 2000, Measure::Bytes, Some(10 * MIB)),
+    ];
+    bench.log_line("limit bytes", &format!("{:?}", files.set_quotas(&both)));
+    let mut seed = 1_u64;
+    let noise = (0..2 * MIB / 8).flat_map(|_| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed.to_ne_bytes()
+    });
+    let noise: Vec<u8> = noise.collect();
+    let written = files.write(file, 0, &noise);
+    bench.log_line("write", &format!("{:?}", written.map(drop)));
+    bench.pool().sync().expect("on disk");
+    let refused = files.write(file, 0, &noise[..4096]);
+    bench.log_line(
+        "write beyond the limit",
+        &format!("{:?}", refused.map(drop)),
+    );
+    make(bench, "a new file beyond the limit", "four");
+    log_owners(bench, "users", files, OwnerKind::User);
+    log_owners(bench, "groups", files, OwnerKind::Group);
+    let one = files.owner_space(Owner {
+        kind: OwnerKind::User,
+        id: 3000,
+    });
+    bench.log_line("an owner without files", &format!("{one:?}"));
+
+    let taken = bench.pool().snapshot(&[snapshot("quotas_of_users/a@s")]);
+    bench.done("snapshot", taken);
+    let raised = quota(OwnerKind::Group, 100, Measure::Bytes, Some(64 * MIB));
+    bench.log_line("raise", &format!("{:?}", files.set_quotas(&[raised])));
+    let written = files.write(file, 0, &noise[..4096]);
+    bench.log_line("write below the limit", &format!("{:?}", written.map(drop)));
+    opened.close();
+    let opened = has(bench.pool().files()).open_file_system(any("quotas_of_users/a@s"), true);
+    let opened = opened.expect("open");
+    log_owners(bench, "of the snapshot", &*opened.files(), OwnerKind::Group);
+    opened.close();
+    // They are stored.
+    let opened = has(bench.pool().files()).open_file_system((&name).into(), false);
+    let opened = opened.expect("open");
+    log_owners(bench, "opened again", &*opened.files(), OwnerKind::Group);
+    log_owners(bench, "opened again", &*opened.files(), OwnerKind::User);
 }

@@ -15,8 +15,8 @@ use block_device::ReadLoan;
 use engine::gate::Gate;
 use rustix::io::Errno;
 use zpl::objects::{
-    Facts, Has, Inheriting, ListedEntry, ObjectError, Objects, OnMode, Outcome, Settings, Step,
-    Stored, Text, Visitor,
+    Counted, Facts, Has, Inheriting, ListedEntry, ListedQuota, ObjectError, Objects, OnMode,
+    Outcome, Settings, Step, Stored, Text, Visitor,
 };
 use zpool_sys as sys;
 
@@ -657,6 +657,35 @@ impl Objects for Files {
         // SAFETY: open while `using` exists.
         unsafe { sys::bh_files_settle(using.raw()) };
         Ok(())
+    }
+
+    fn counted(&self) -> Counted {
+        let flags = self.using().map_or(0, |using| {
+            // SAFETY: open while `using` exists.
+            unsafe { sys::bh_files_counted(using.raw()) }
+        });
+        Counted {
+            bytes: flags & sys::BH_COUNTED_BYTES != 0,
+            objects: flags & sys::BH_COUNTED_OBJECTS != 0,
+            projects: flags & sys::BH_COUNTED_PROJECTS != 0,
+        }
+    }
+
+    fn set_quotas(&self, quotas: &[ListedQuota<'_>]) -> Result<(), ObjectError> {
+        let using = self.using()?;
+        let mut pointed = Pointed::default();
+        let mut raw = Vec::new();
+        for quota in quotas {
+            raw.push(sys::bh_quota {
+                list: pointed.name(quota.list)?,
+                key: pointed.name(quota.key.as_bytes())?,
+                limit: quota.limit,
+            });
+        }
+        // SAFETY: open while `using` exists; the names are in `pointed`, which outlives the call.
+        let code = unsafe { sys::bh_files_set_quotas(using.raw(), raw.as_ptr(), raw.len() as u32) };
+        drop(pointed);
+        checked(code)
     }
 
     fn walk_log(&self, visit: Visitor<'_>) -> Result<(), ObjectError> {

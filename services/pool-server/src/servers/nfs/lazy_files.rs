@@ -10,7 +10,8 @@ use engine::OpenFileSystem;
 use engine::dataset::{DatasetError, DatasetErrorKind, DatasetRef};
 use file_system::{
     Attributes, Changed, Content, Done, Entry, FileError, FileSystem, FileSystemId, Guard, Identity, Limits, Made, Make, Node, Object,
-    Permissions, Place, Read, Receipt, Removable, Renamed, SetAttributes, SetExtended, Statistics, acl,
+    Owner, OwnerKind, OwnerSpace, Owners, Permissions, Place, Quota, Read, Receipt, Removable, Renamed, SetAttributes, SetExtended, Statistics,
+    acl,
 };
 
 use super::super::super::shared_pool::SharedPool;
@@ -341,6 +342,18 @@ impl FileSystem for LazyFiles {
 
     fn hold(&self, node: Node) -> Done {
         self.files()?.hold(node)
+    }
+
+    fn owners(&self, kind: OwnerKind, may_continue: &dyn Fn() -> bool) -> Done<Owners> {
+        self.files()?.owners(kind, may_continue)
+    }
+
+    fn owner_space(&self, owner: Owner) -> Done<OwnerSpace> {
+        self.files()?.owner_space(owner)
+    }
+
+    fn set_quotas(&self, quotas: &[Quota]) -> Done {
+        self.files()?.set_quotas(quotas)
     }
 }
 

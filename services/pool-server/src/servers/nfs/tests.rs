@@ -9,7 +9,7 @@ use ::protocol_list::{Place, Places};
 use engine::Pool;
 use engine::capabilities::FileSystems as _;
 use engine::dataset::Value;
-use file_system::{FileError, FileSystem as _, FileSystemId};
+use file_system::{FileError, FileSystem as _, FileSystemId, Measure, Owner, OwnerKind, Quota};
 use memory_engine::MemoryPool;
 
 use super::super::super::rescue::Rescues;
@@ -166,7 +166,14 @@ fn nfs_listens_only_while_a_share_exists() {
 }
 
 /// The results of a version 3 call by root, after their status.
-fn ask(client: &mut TcpStream, (program, procedure): (u32, u32), arguments: &Writer) -> Vec<u8> {
+fn ask(client: &mut TcpStream, call: (u32, u32), arguments: &Writer) -> Vec<u8> {
+    let answer = ask_for_status(client, call, arguments);
+    assert_eq!(answer[..4], [0; 4], "it is done");
+    answer[4..].to_vec()
+}
+
+/// The results of a version 3 call by root, with their status.
+fn ask_for_status(client: &mut TcpStream, (program, procedure): (u32, u32), arguments: &Writer) -> Vec<u8> {
     let mut call = Writer::new();
     for word in [7, 0, 2, program, 3, procedure, 1, 20, 0, 0, 0, 0, 0, 0, 0] {
         call.u32(word);
@@ -178,13 +185,12 @@ fn ask(client: &mut TcpStream, (program, procedure): (u32, u32), arguments: &Wri
     client.read_exact(&mut mark).expect("a mark");
     let mut answer = vec![0; (u32::from_be_bytes(mark) & 0x7fff_ffff) as usize];
     client.read_exact(&mut answer).expect("an answer");
-    assert_eq!(answer[4..28], [1_u32, 0, 0, 0, 0, 0].map(u32::to_be_bytes).concat(), "it is done");
-    answer[28..].to_vec()
+    assert_eq!(answer[4..24], [1_u32, 0, 0, 0, 0].map(u32::to_be_bytes).concat(), "it is accepted");
+    answer[24..].to_vec()
 }
 
 #[test]
 fn status_shows_client_activity_per_file_system() {
-    const MOUNT: u32 = 100_005;
     const NFS: u32 = 100_003;
     let world = World::new(any_port());
     world.share("rw=127.0.0.0/8,insecure,no_root_squash");
@@ -192,10 +198,7 @@ fn status_shows_client_activity_per_file_system() {
     let [unused] = &activity()[..] else { panic!("one file system") };
     assert_eq!((&unused.name[..], unused.others.count), ("tank/a", 0));
     let mut client = TcpStream::connect(world.address).expect("connected");
-    let mut arguments = Writer::new();
-    arguments.opaque(b"/tank/a");
-    let mounted = ask(&mut client, (MOUNT, 1), &arguments);
-    let root = Reader::new(&mounted).opaque(64).expect("a handle").to_vec();
+    let root = mounted_root(&mut client);
     let mut create = Writer::new();
     create.opaque(&root);
     create.opaque(b"file");
@@ -232,6 +235,47 @@ fn status_shows_client_activity_per_file_system() {
     world.share(SHARED);
     assert_eq!(activity()[0].reads, done.reads, "a change of the share resets no counter");
     drop(client);
+    world.end();
+}
+
+/// The root of `tank/a`, as a client of version 3 mounts it.
+fn mounted_root(client: &mut TcpStream) -> Vec<u8> {
+    let mut arguments = Writer::new();
+    arguments.opaque(b"/tank/a");
+    let mounted = ask(client, (100_005, 1), &arguments);
+    Reader::new(&mounted).opaque(64).expect("a handle").to_vec()
+}
+
+#[test]
+fn quota_set_while_clients_are_connected_refuses_their_next_file() {
+    const DQUOT: u32 = 69;
+    let world = World::new(any_port());
+    world.share("rw=127.0.0.0/8,insecure,no_root_squash");
+    let mut client = TcpStream::connect(world.address).expect("connected");
+    let root = mounted_root(&mut client);
+    let mut create = |name: &[u8]| {
+        let mut arguments = Writer::new();
+        arguments.opaque(&root);
+        arguments.opaque(name);
+        // UNCHECKED, with a mode only.
+        for word in [0, 1, 0o644, 0, 0, 0, 0, 0] {
+            arguments.u32(word);
+        }
+        let made = ask_for_status(&mut client, (100_003, 8), &arguments);
+        Reader::new(&made).u32().expect("a status")
+    };
+    assert_eq!(create(b"before"), 0);
+    let name = "tank/a".parse().expect("a name");
+    let files = world.serving.files(&name).expect("it is open");
+    let owner = Owner { kind: OwnerKind::User, id: 0 };
+    let limit = |limit| Quota { owner, measure: Measure::Objects, limit };
+    // The root directory and the file.
+    files.set_quotas(&[limit(Some(2))]).expect("set");
+    assert_eq!(create(b"refused"), DQUOT);
+    assert_eq!(files.owner_space(owner).expect("its space").objects, Some(2));
+    files.set_quotas(&[limit(None)]).expect("removed");
+    assert_eq!(create(b"after"), 0);
+    drop((client, files));
     world.end();
 }
 
