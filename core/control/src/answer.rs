@@ -16,7 +16,7 @@ use units::{IscsiName, PoolName, SnapshotName, VolumeName};
 
 pub use files::{
     CheckView, FaultView, FileClientView, FileLockView, FilesystemView, OpenFileView,
-    OpenFilesView, OpenView, ShareView,
+    OpenFilesView, OpenView, OwnerView, OwnersView, ShareView,
 };
 pub use frozen::FrozenView;
 pub use shared::shared_names;
@@ -67,6 +67,8 @@ pub enum Answer {
     Checked(CheckView),
     /// The files that NFS clients have open in a file system.
     OpenFiles(Box<OpenFilesView>),
+    /// The space and the quotas of users, groups or projects.
+    Owners(Box<OwnersView>),
     /// A volume or file system was rolled back to a snapshot.
     RolledBack(RolledBack),
     /// An active rescue.

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::exports::PROPERTY_PREFIX;
 use crate::key::{KeyLocation, KeySettings};
+use crate::owners::OwnerProperty;
 
 /// Names and values of properties.
 pub type Properties = BTreeMap<String, String>;
@@ -70,7 +71,7 @@ pub const GOVERNED_BY_PARENT: &[&str] = &[
 /// Returns whether an operator may set the property: this includes the users' own properties, except ours.
 fn is_daily(name: &str) -> bool {
     let is_a_users_own = name.contains(':') && !name.starts_with(PROPERTY_PREFIX);
-    is_a_users_own || DAILY_PROPERTIES.contains(&name)
+    is_a_users_own || DAILY_PROPERTIES.contains(&name) || OwnerProperty::parse(name).is_some()
 }
 
 pub(crate) fn change_unless(governs: bool) -> Effect {
@@ -179,6 +180,7 @@ mod tests {
         let property = |name: &str| json!({"volume": {"set": {"name": "tank/a", "properties": {name: "off"}}}});
         assert_eq!(effect_of(property("compression")), Effect::Change);
         assert_eq!(effect_of(property("org.example:owner")), Effect::Change);
+        assert_eq!(effect_of(property("userquota@1000")), Effect::Change);
         for governed in ["checksum", "readonly", "bulkhead:replicate", "a_new_one"] {
             assert_eq!(effect_of(property(governed)), Effect::Govern, "{governed}");
         }

@@ -23,6 +23,7 @@ pub mod key;
 pub mod legs;
 pub mod lock;
 pub mod operations;
+pub mod owners;
 pub mod portal;
 pub mod read_balancing;
 pub mod replication;

@@ -44,6 +44,7 @@ fn text(answer: &Answer, table: &TableOptions) -> String {
         Answer::Filesystem(view) => filesystem_detail(view),
         Answer::Checked(view) => daily::checked(view),
         Answer::OpenFiles(view) => open_files::text(view),
+        Answer::Owners(view) => lists::owners(view, table),
         Answer::RolledBack(done) => rolled_back(done),
         Answer::Rescue(view) => rescue(view),
         Answer::Rescues(views) if views.is_empty() => "no volume is being rescued\n".to_owned(),

@@ -3,7 +3,9 @@
 use std::time::UNIX_EPOCH;
 
 use control::Answer;
-use control::answer::{FilesystemView, NbdView, SnapshotView, SpaceView, TargetView, VolumeView};
+use control::answer::{
+    FilesystemView, NbdView, OwnerView, OwnersView, SnapshotView, SpaceView, TargetView, VolumeView,
+};
 use control::calendar::utc;
 use control::operations::{Columns, TableOptions, filesystem, nbd, snapshot, target, volume};
 use control::words::bytes;
@@ -45,7 +47,11 @@ impl Cell {
     }
 
     fn count(count: usize) -> Self {
-        Self::new(Key::Number(count as u64), count.to_string())
+        Self::number(count as u64)
+    }
+
+    fn number(number: u64) -> Self {
+        Self::new(Key::Number(number), number.to_string())
     }
 
     fn percent(percent: u64) -> Self {
@@ -195,6 +201,25 @@ const FILE_SYSTEMS: &[Column<FilesystemView>] = &[
     }),
 ];
 
+const OWNERS: &[Column<OwnerView>] = &[
+    Column::new("type", "TYPE", |one| Cell::text(one.of)),
+    Column::new("name", "NAME", |one| match &one.name {
+        Some(name) => Cell::text(name),
+        None => Cell::new(Key::Number(one.id), one.id.to_string()),
+    }),
+    Column::new("used", ">USED", |one| Cell::bytes(one.used)),
+    Column::new("quota", ">QUOTA", |one| {
+        Cell::optional(one.quota, Cell::bytes)
+    }),
+    Column::new("objused", ">OBJUSED", |one| {
+        Cell::optional(one.objects, Cell::number)
+    }),
+    Column::new("objquota", ">OBJQUOTA", |one| {
+        Cell::optional(one.object_quota, Cell::number)
+    }),
+    Column::new("id", ">ID", |one| Cell::number(one.id)),
+];
+
 const SPACES: &[Column<SpaceView>] = &[
     Column::new("name", "NAME", |one| Cell::text(&one.name)),
     Column::new("used", ">USED", |one| Cell::bytes(one.used)),
@@ -289,6 +314,19 @@ pub fn file_systems(list: &[FilesystemView], options: &TableOptions) -> String {
     render(FILE_SYSTEMS, filesystem::list::COLUMNS, list, options)
 }
 
+pub fn owners(view: &OwnersView, options: &TableOptions) -> String {
+    let mut text = render(
+        OWNERS,
+        filesystem::userspace::COLUMNS,
+        &view.owners,
+        options,
+    );
+    if view.left_out > 0 {
+        text.push_str(&format!("{} more use no more than these\n", view.left_out));
+    }
+    text
+}
+
 pub fn spaces(list: &[SpaceView], options: &TableOptions) -> String {
     render(SPACES, volume::space::COLUMNS, list, options)
 }
@@ -310,6 +348,7 @@ pub fn sort(answer: &mut Answer, options: &TableOptions) {
     match answer {
         Answer::Volumes(list) => sort_by(VOLUMES, list, options),
         Answer::Filesystems(list) => sort_by(FILE_SYSTEMS, list, options),
+        Answer::Owners(view) => sort_by(OWNERS, &mut view.owners, options),
         Answer::Space(list) => sort_by(SPACES, list, options),
         Answer::Snapshots(list) => sort_by(SNAPSHOTS, list, options),
         Answer::Targets(list) => sort_by(TARGETS, list, options),
@@ -393,6 +432,7 @@ mod tests {
         let all = |known: Columns| known.all().collect::<Vec<_>>();
         assert_eq!(names(VOLUMES), all(volume::list::COLUMNS));
         assert_eq!(names(FILE_SYSTEMS), all(filesystem::list::COLUMNS));
+        assert_eq!(names(OWNERS), all(filesystem::userspace::COLUMNS));
         assert_eq!(names(SPACES), all(volume::space::COLUMNS));
         assert_eq!(names(SNAPSHOTS), all(snapshot::list::COLUMNS));
         assert_eq!(names(TARGETS), all(target::list::COLUMNS));

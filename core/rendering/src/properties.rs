@@ -1,6 +1,7 @@
 //! Renders values of properties for people. JSON contains the engine's numbers.
 
 use control::calendar;
+use control::owners::OwnerProperty;
 
 use control::words::bytes;
 
@@ -49,6 +50,13 @@ pub fn readable(name: &str, value: &str) -> String {
             text => text.to_owned(),
         };
     };
+    if let Some(property) = OwnerProperty::parse(name) {
+        return match property {
+            _ if property.is_quota && number == 0 => "none".to_owned(),
+            _ if property.of_objects => number.to_string(),
+            _ => bytes(number),
+        };
+    }
     match name {
         _ if number == NONE => "none".to_owned(),
         _ if LIMITS.contains(&name) && number == 0 => "none".to_owned(),
@@ -99,6 +107,10 @@ mod tests {
             ("comment", "", "-"),
             ("copies", "1", "1"),
             ("my:used", "57344", "57344"),
+            ("userused@1000", "57344", "56K"),
+            ("userquota@1000", "0", "none"),
+            ("groupobjquota@100", "57344", "57344"),
+            ("projectobjused@7", "0", "0"),
         ] {
             assert_eq!(readable(name, value), expected, "{name}");
         }

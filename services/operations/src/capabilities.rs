@@ -84,7 +84,9 @@ pub fn demanded(request: &Request) -> Option<Capability> {
                 Some(Capability::FileSystems)
             }
             Files::Get(_) | Files::Set(_) | Files::Inherit(_) => Some(Capability::FileSystems),
-            Files::OpenFiles(_) | Files::ExpireClient(_) => Some(Capability::FileSystems),
+            Files::Userspace(_) | Files::OpenFiles(_) | Files::ExpireClient(_) => {
+                Some(Capability::FileSystems)
+            }
         },
         Request::Key(request) => match request {
             Key::Create(_) | Key::Load(_) | Key::LoadAll | Key::Unload(_) => Some(Capability::Keys),

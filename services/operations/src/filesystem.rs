@@ -8,6 +8,8 @@ use control::operations::filesystem::FilesystemRequest;
 use control::operations::filesystem::create::Create;
 use control::operations::filesystem::destroy::Destroy;
 use control::operations::filesystem::expire_client::ExpireClient;
+use control::operations::property_names;
+use control::owners::OwnerProperty;
 use control::request::Properties;
 use control::selection::Selection;
 use control::{Answer, Failure, FailureKind};
@@ -21,7 +23,7 @@ use units::{SnapshotName, VolumeName};
 
 use super::datasets::Dataset;
 use super::in_use::Used;
-use super::{Context, directory_names, failures, key, rollback, volume};
+use super::{Context, directory_names, failures, key, owners, rollback, volume};
 use crate::needs;
 
 /// The ZFS property that sets which clients have access to a file system.
@@ -54,6 +56,10 @@ pub fn perform(
             rollback::perform(context, &request.to, request.destroy_newer, request.preview)
         }
         FilesystemRequest::Check(request) => check(context, &request.name, progress),
+        FilesystemRequest::Userspace(request) => {
+            look(context, &request.name)?;
+            owners::list(context, &request)
+        }
         FilesystemRequest::OpenFiles(request) => {
             look(context, &request.name)?;
             let open = context.hooks.open_files(&request.name)?;
@@ -66,17 +72,39 @@ pub fn perform(
         }
         FilesystemRequest::Get(request) => {
             lookup_name(context, &request.name)?;
-            volume::get(context, &request.name, &request.names)
+            get(context, &request.name, &request.names)
         }
         FilesystemRequest::Set(request) => {
             lookup_name(context, &request.name)?;
-            volume::set(context, &request.name, request.properties)
+            match owners::is_any(request.properties.keys()) {
+                true => owners::set(context, &request.name, &request.properties),
+                false => volume::set(context, &request.name, request.properties),
+            }
         }
         FilesystemRequest::Inherit(request) => {
             lookup_name(context, &request.name)?;
             volume::inherit(context, &request.name, &request.names)
         }
     }
+}
+
+/// Reads properties: those of users, groups and projects, and others.
+fn get(context: &Context<'_>, name: &str, names: &[String]) -> Result<Answer, Failure> {
+    let names = property_names(names);
+    let is_of_owner = |name: &&String| OwnerProperty::parse(name).is_some();
+    let of_owners: Vec<&String> = names.iter().filter(is_of_owner).collect();
+    if of_owners.is_empty() {
+        return volume::get(context, name, &names);
+    }
+    let mut all = owners::get(context, name, &of_owners)?;
+    let others = names.iter().filter(|name| !is_of_owner(name));
+    let others: Vec<String> = others.cloned().collect();
+    if !others.is_empty() {
+        if let Answer::Properties(more) = volume::get(context, name, &others)? {
+            all.extend(more);
+        }
+    }
+    Ok(Answer::Properties(all))
 }
 
 /// There is none of that name.
@@ -210,6 +238,10 @@ fn refuse_inherited(context: &Context<'_>, create: &Create) -> Result<(), Failur
 fn create(context: &Context<'_>, create: &Create) -> Result<Answer, Failure> {
     let name = &create.name;
     super::refuse_space(name.as_str())?;
+    let mut properties = create.properties.keys();
+    if let Some(property) = properties.find(|name| OwnerProperty::parse(name).is_some()) {
+        return Err(owners::misplaced(property));
+    }
     volume::refuse_no_sizes(&create.properties)?;
     refuse_unserved(&create.properties)?;
     if !file_system::is_owner(create.owner) || !file_system::is_owner(create.group) {

@@ -26,6 +26,7 @@ mod legs;
 mod loss;
 mod nbd;
 mod next_step;
+mod owners;
 mod pool;
 mod properties;
 pub mod read_balancing;

@@ -1,11 +1,12 @@
 //! Refused properties in words: an unknown name with the nearest one, or a wrong value with the valid ones.
 
+use control::owners::{OwnerProperty, prefixes};
 use control::{Failure, FailureKind};
 use engine::dataset::{DatasetError, DatasetErrorKind, UNKNOWN_PROPERTY_OR_VALUE};
 use engine::pool::{PoolError, PoolErrorKind};
 
 use super::datasets::Dataset;
-use super::{Context, failures};
+use super::{Context, failures, owners};
 
 /// Explains why properties of `dataset`, which may not exist yet, are refused. `value` returns the value of a name in
 /// the request.
@@ -18,6 +19,9 @@ pub fn of_dataset<'v>(
     let DatasetErrorKind::Property { property, why } = &error.kind else {
         return failures::dataset(error);
     };
+    if OwnerProperty::parse(property).is_some() {
+        return owners::misplaced(property);
+    }
     // Users may set any name with a colon.
     if property.contains(':') {
         return failures::dataset(error);
@@ -71,6 +75,12 @@ pub fn of_pool<'v>(
 /// The failure for a property that `owner` does not have, with the nearest of `names`.
 pub fn unknown(kind: FailureKind, owner: &str, property: &str, names: &[String]) -> Failure {
     let failure = Failure::new(kind, format!("{owner} has no property {property}"));
+    if OwnerProperty::parse(property).is_some() {
+        return failure.advise("`bulkhead filesystem get` shows it of a file system");
+    }
+    if let Some(name) = nearest_of_owner(property) {
+        return failure.advise(format!("did you mean {name}?"));
+    }
     let verb = match owner.contains('/') {
         true => "volume get",
         false => "pool get",
@@ -116,6 +126,14 @@ fn nearest<'n>(property: &str, names: &'n [String]) -> Option<&'n str> {
     (count <= 1 + property.chars().count() / 4).then_some(name.as_str())
 }
 
+/// The same for the property of a user, group or project, which is in no list.
+fn nearest_of_owner(property: &str) -> Option<String> {
+    let (before, owner) = property.split_once('@')?;
+    let names: Vec<String> = prefixes().map(|name| name.replace('@', "")).collect();
+    let name = nearest(before, &names)?;
+    Some(format!("{name}@{owner}"))
+}
+
 /// The number of characters that are inserted, removed, replaced, or exchanged with the next one between two names.
 fn distance(from: &str, to: &str) -> usize {
     let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
@@ -154,6 +172,24 @@ mod tests {
         ] {
             assert_eq!(distance(from, to), count, "{from} {to}");
             assert_eq!(distance(to, from), count, "{to} {from}");
+        }
+    }
+
+    #[test]
+    fn misspelled_quota_of_a_user_is_recognised() {
+        for (property, expected) in [
+            ("usrquota@1000", Some("userquota@1000")),
+            ("userqouta@anna", Some("userquota@anna")),
+            ("groupobjqota@7", Some("groupobjquota@7")),
+            ("projectuse@7", Some("projectused@7")),
+            ("feature@edonr", None),
+            ("quota", None),
+        ] {
+            assert_eq!(
+                nearest_of_owner(property).as_deref(),
+                expected,
+                "{property}"
+            );
         }
     }
 

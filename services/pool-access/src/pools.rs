@@ -12,7 +12,7 @@ use control::operations::{PoolSelector, TableOptions, filesystem, pool, snapshot
 use control::request::{
     FilesystemRequest, PoolRequest, SnapshotRequest, TargetRequest, VolumeRequest,
 };
-use control::{Advice, Answer, Failure, FailureKind, Request, Severity};
+use control::{Advice, Answer, Failure, FailureKind, Request, Severity, owners};
 use rendering::{Pools, Printer};
 use units::{IscsiName, PoolName};
 
@@ -621,7 +621,8 @@ pub fn property_names(common: &Common, noun: &str, name: &str, word: &str) -> Ve
     };
     match crate::ask_server(common, &pool, request) {
         Ok(Answer::Properties(all)) => {
-            let names = all.into_keys();
+            let of_owners = owners::prefixes().filter(|_| noun == "filesystem");
+            let names = all.into_keys().chain(of_owners.map(str::to_owned));
             names.filter(|name| name.starts_with(word)).collect()
         }
         _ => Vec::new(),

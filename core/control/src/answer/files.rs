@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use units::VolumeName;
 
 use super::{Property, SpaceView};
+use crate::owners::OwnerKind;
 
 /// A file system.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -65,6 +66,43 @@ pub struct FaultView {
     pub path: Option<String>,
     /// The inconsistency, in a sentence without its subject.
     pub what: String,
+}
+
+/// The space and the quotas of users, groups or projects in a file system.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OwnersView {
+    /// The file system, or its snapshot.
+    pub name: String,
+    /// The kind of the owners.
+    pub of: OwnerKind,
+    /// The owners: without another order, those that use the most bytes first; at most 10,000.
+    pub owners: Vec<OwnerView>,
+    /// Number of further owners, which use no more than these.
+    #[serde(default)]
+    pub left_out: u64,
+}
+
+/// The space and the quotas of a user, group or project.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OwnerView {
+    /// Its kind.
+    pub of: OwnerKind,
+    /// Its number.
+    pub id: u64,
+    /// Its name, if the host of the pool has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Bytes on disk.
+    pub used: u64,
+    /// The quota of bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<u64>,
+    /// Files, directories and the like, if they are counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objects: Option<u64>,
+    /// The quota of objects.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub object_quota: Option<u64>,
 }
 
 /// Opens and locks of NFS clients in a file system.

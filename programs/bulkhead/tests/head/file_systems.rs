@@ -103,6 +103,133 @@ fn file_system_is_created_shared_renamed_and_destroyed() {
     );
 }
 
+/// Quotas of users are set and read without a server, by a server that has the file system open, and by one that does
+/// not; a server that is killed after the reply has them.
+#[test]
+fn quotas_of_users_are_set_listed_and_survive_a_kill() {
+    let machine = host_with_a_pool();
+    machine.ok("filesystem create tank/home --owner 1000 --group 100");
+    machine.ok("volume create tank/v --size 8M --sparse");
+    machine.ok("filesystem set tank/home userquota@1000=10G groupquota@root=1G");
+    let quotas = |names: &str| {
+        let found = machine.ok(&format!("filesystem get tank/home {names} --json"));
+        let found = found.json();
+        let names = names.split(' ').map(|name| found[name]["value"].clone());
+        names.collect::<Vec<_>>()
+    };
+    let names = "userquota@1000 userobjused@1000 groupquota@0 projectquota@7";
+    assert_eq!(quotas(names), ["10737418240", "1", "1073741824", "0"]);
+    for (words, why) in [
+        (
+            "filesystem set tank/home userquota@1000=much",
+            "write a size such as 10G, or none",
+        ),
+        (
+            "filesystem set tank/home userobjquota@1000=1.5",
+            "write a number such as 50000",
+        ),
+        (
+            "filesystem set tank/home userused@1000=1G",
+            "userquota@1000 limits it",
+        ),
+        (
+            "filesystem set tank/home usrquota@1000=1G",
+            "did you mean userquota@1000?",
+        ),
+        (
+            "filesystem set tank/home userquota@no-such-user=1G",
+            "id -u",
+        ),
+        (
+            "filesystem set tank/home userquota@1000=1G quota=1G",
+            "one command for each",
+        ),
+        ("filesystem set tank/v userquota@1000=1G", "is a volume"),
+        (
+            "volume set tank/v userquota@1000=1G",
+            "bulkhead filesystem set",
+        ),
+        (
+            "filesystem set tank userquota@1000=1G",
+            "is the root of a pool",
+        ),
+        (
+            "filesystem inherit tank/home userquota@1000",
+            "the value none removes it",
+        ),
+        (
+            "filesystem create tank/new -o userquota@1000=1G",
+            "existing file system",
+        ),
+    ] {
+        machine.refused(words, 2, why);
+    }
+    machine.refused(
+        "filesystem get tank/home usrquota@1000",
+        3,
+        "did you mean userquota@1000?",
+    );
+
+    for share in ["off", NETWORK] {
+        machine.ok(&format!("filesystem set tank/home sharenfs={share}"));
+        let server = machine.serve("--nfs 127.0.0.1:0");
+        let limit = if share == "off" { "2G" } else { "3G" };
+        let set = machine.ok(&format!("filesystem set tank/home userquota@1000={limit}"));
+        assert!(
+            set.out.contains("set userquota@1000 of tank/home"),
+            "{}",
+            set.out
+        );
+        server.kill();
+        let _server = machine.serve("--nfs 127.0.0.1:0");
+        let table = machine.ok("filesystem userspace tank/home").out;
+        let rows: Vec<&str> = table.lines().collect();
+        assert!(rows[0].starts_with("TYPE"), "{table}");
+        assert!(
+            rows[1].starts_with("user") && rows[1].contains(limit),
+            "{table}"
+        );
+    }
+    machine.ok("snapshot create tank/home@before");
+    machine
+        .ok("filesystem set tank/home userquota@1000=none projectquota@7=5M userobjquota@1000=5");
+    let users = machine.ok("filesystem userspace tank/home --json").json();
+    let owner = &users["owners"][0];
+    assert_eq!(
+        (&owner["id"], &owner["objects"]),
+        (&1000.into(), &1.into()),
+        "{users}"
+    );
+    assert_eq!(
+        (&owner["quota"], &owner["object_quota"]),
+        (&().into(), &5.into()),
+        "{users}"
+    );
+    let before = machine
+        .ok("filesystem userspace tank/home@before --json")
+        .json();
+    assert_eq!(before["owners"][0]["quota"], 3_u64 << 30, "{before}");
+    let groups = machine
+        .ok("filesystem userspace tank/home --group --sort id --json")
+        .json();
+    let groups: Vec<_> = groups["owners"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|one| one["id"].clone())
+        .collect();
+    assert_eq!(groups, [0, 100]);
+    let projects = machine
+        .ok("filesystem userspace tank/home --project -o id,quota")
+        .out;
+    assert!(
+        projects
+            .lines()
+            .any(|line| line.split_whitespace().eq(["7", "5M"])),
+        "{projects}"
+    );
+}
+
 /// Snapshots, schedules and rollbacks cover file systems; datasets that only contain volumes are left out.
 #[test]
 fn snapshots_include_file_systems() {

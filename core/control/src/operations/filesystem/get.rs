@@ -7,12 +7,14 @@ use units::PoolName;
 
 use crate::operations::{
     Example, Examples, Operation, PoolSelector, Scheduling, Verb, dataset, pool_named,
+    property_names,
 };
-use crate::{Effect, Failure};
+use crate::{Effect, Failure, owners};
 
-const EXAMPLES: Examples = Examples::of(&[Example::of(
-    "bulkhead filesystem get tank/home sharenfs quota used",
-)]);
+const EXAMPLES: Examples = Examples::of(&[
+    Example::of("bulkhead filesystem get tank/home sharenfs quota used"),
+    Example::of("bulkhead filesystem get tank/home userquota@1000 userused@1000"),
+]);
 
 /// Read properties
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
@@ -42,6 +44,10 @@ impl Verb for Get {
     const EXAMPLES: Examples = EXAMPLES;
 
     fn from_arguments(arguments: Self) -> Result<(PoolSelector, Self), Failure> {
-        Ok((PoolSelector::Pool(pool_named(&arguments.name)), arguments))
+        let Self { name, names } = arguments;
+        let names = property_names(&names);
+        let names = names.iter().map(|name| owners::with_number(name));
+        let names = names.collect::<Result<_, _>>()?;
+        Ok((PoolSelector::Pool(pool_named(&name)), Self { name, names }))
     }
 }

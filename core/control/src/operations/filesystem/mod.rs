@@ -7,8 +7,8 @@ noun! {
     FilesystemRequest, FilesystemCommand, "filesystem";
     verbs {
         create::Create, show::Show, destroy::Destroy, rename::Rename, rollback::Rollback, promote::Promote,
-        get::Get, set::Set, inherit::Inherit, check::Check, open_files::OpenFiles,
-        expire_client::ExpireClient, list::List,
+        get::Get, set::Set, inherit::Inherit, check::Check,
+        userspace::Userspace, open_files::OpenFiles, expire_client::ExpireClient, list::List,
     }
     bare {}
     nouns {}

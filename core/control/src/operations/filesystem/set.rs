@@ -10,7 +10,7 @@ use crate::operations::{
     Changed, Example, Examples, Operation, PoolSelector, Verb, dataset, pool_named, property,
 };
 use crate::request::Properties;
-use crate::{Effect, Failure};
+use crate::{Effect, Failure, owners};
 
 /// Change properties
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -41,6 +41,10 @@ const EXAMPLES: Examples = Examples::of(&[
         "bulkhead filesystem set tank/home sharenfs=rw=192.0.2.0/24,ro=198.51.100.7 quota=500G",
     ),
     Example::of("bulkhead filesystem set tank/home sharenfs=off"),
+    Example::of("bulkhead filesystem set tank/home userquota@1000=10G userobjquota@1000=50000")
+        .undone_by(&[
+            "bulkhead filesystem set tank/home userquota@1000=none userobjquota@1000=none",
+        ]),
 ]);
 
 /// Change properties
@@ -64,7 +68,9 @@ impl Verb for Set {
             filesystem: name,
             properties,
         } = arguments;
-        let properties = properties.into_iter().collect();
+        let numbered = |(name, value): (String, String)| Ok((owners::with_number(&name)?, value));
+        let properties = properties.into_iter().map(numbered);
+        let properties = properties.collect::<Result<Properties, Failure>>()?;
         Ok((
             PoolSelector::Pool(pool_named(&name)),
             Self { name, properties },
