@@ -14,6 +14,7 @@ import { go, link } from "../state/route";
 import { may } from "../state/session";
 import { PromoteDataset, PropertiesCard, RenameDataset } from "./datasets";
 import { Share, sizeOf } from "./filesystems";
+import { OwnersCard } from "./owners";
 import { CloneSnapshot, RemoveSnapshot, RenameSnapshot, SnapshotsCard, TakeSnapshot } from "./snapshots";
 
 type Asked =
@@ -60,6 +61,7 @@ export function FilesystemPage({ name }: { name: string }) {
         {found.data && <Clients found={found.data} />}
         {open.data && <Holders open={open.data} ask={setAsked} />}
         {open.data && open.data.files.length > 0 && <OpenFiles open={open.data} />}
+        {found.data && !found.data.locked && <OwnersCard name={name} />}
         <SnapshotsCard of={name} snapshots={snapshots.data} onChange={reload}
           actions={(snapshot) => <SnapshotButtons snapshot={snapshot} ask={setAsked} />} />
         {found.data && (

@@ -21,6 +21,24 @@ export async function makesFileSystem({ browser, head }) {
   await operator.getByRole("region", { name: "Summary" }).getByText("not shared").waitFor();
   assert.equal(await button(operator, "Share it").count(), 0);
 
+  const owners = operator.getByRole("region", { name: "Space by owner" });
+  await owners.getByLabel("Show the space of", { exact: true }).selectOption("user");
+  const users = operator.getByRole("table", { name: "Space of users in tank/home" });
+  await button(owners, "Set a quota").click();
+  await dialog(operator).getByLabel("Number of the user", { exact: true }).fill("54321");
+  await dialog(operator).getByLabel("Quota", { exact: true }).fill("1G");
+  await dialog(operator).getByLabel("Quota of files", { exact: true }).fill("many");
+  await button(dialog(operator), "Set the quota").click();
+  await dialog(operator).getByRole("alert").getByText(/this is no number of files/).waitFor();
+  await dialog(operator).getByLabel("Quota of files", { exact: true }).fill("500");
+  await send(operator, "Set the quota");
+  await users.getByRole("row", { name: /^54321 .* 1G 0 500/ }).waitFor();
+  await users.getByRole("button", { name: "Change the quota of 54321" }).click();
+  await dialog(operator).getByLabel("Quota", { exact: true }).fill("");
+  await dialog(operator).getByLabel("Quota of files", { exact: true }).fill("");
+  await send(operator, "Set the quota");
+  await users.getByRole("row", { name: /^54321/ }).waitFor({ state: "detached" });
+
   await button(operator, "Take a snapshot").click();
   await dialog(operator).getByLabel("Name", { exact: true }).fill("before");
   await send(operator, "Take it");
