@@ -117,6 +117,16 @@ sync -f .
 """Changes that are durable only by the kernel's log. Each round has a directory of its own instead of ``logged``."""
 
 
+LIMITED = 4343
+"""A user with quotas that we set."""
+_QUOTAS = (f"user {LIMITED} bytes 102400", f"user {LIMITED} objects 50", f"group {LIMITED} bytes 4096", f"group {LIMITED} bytes 0", "project 77 bytes 1048576")
+_LIMITED = rf"""
+cd $tree; head -c 300000 /dev/urandom >limited; chown {LIMITED} limited; zpool sync
+if printf more >>limited; then echo 'a quota that we set is not enforced' >&2; exit 1; fi
+rm limited; zpool sync
+"""
+"""A user's file that is larger than the quota cannot grow."""
+
 _HELD = "printf x >held; (exec setsid sleep 3600 <held >/dev/null 2>&1) & sleep 0.2; rm held"
 """A file that is open without a name while its transaction group is written, and when the power fails."""
 
@@ -183,6 +193,8 @@ class KernelFiles:
             self._perform(ours, lane, name, _large(), RANDOM_CHANGES)
             # Random changes may have removed one of them.
             self._give_attributes(ours, lane, name, *({"/grown", "/large"} & ours.tree(lane).keys()))
+            for quota in _QUOTAS:
+                ours.do(f"quota {quota}", lane)
             found = self._trees[name] = ours.tree(lane)
             _require_same(name, found, self._models[name].tree())
         ours.export(range(len(MADE_BY_US)))
@@ -257,8 +269,10 @@ class KernelFiles:
         self._import(MADE_BY_US, "-o ro -o noatime")
         self._judge_kernel(MADE_BY_US)
         counted = self._judge_counts(OURS)
+        for name in MADE_BY_US:
+            self._judge_quotas(name)
         self._scrub()
-        return f"{sum(len(self._trees[name]) for name in MADE_BY_US)} names equal our report; {counted}; its scrub repaired 0B"
+        return f"{sum(len(self._trees[name]) for name in MADE_BY_US)} names equal our report; {counted}; quotas are as we set them; its scrub repaired 0B"
 
     def kernel_writes(self) -> str:
         """Creates file systems of the kernel, and changes ours by the kernel."""
@@ -267,6 +281,7 @@ class KernelFiles:
             self._run(f"zfs create -o atime=off {options} -o mountpoint=/mnt/{name} {POOL}/{name}\ntree=/mnt/{name}\n({_WRITES})")
         for name in MADE_BY_US:
             self._run(f"tree=/mnt/{name}\n({_CHANGES})")
+            self._run(f"tree=/mnt/{name}\n({_LIMITED})")
         for name in MADE_BY_KERNEL:
             self._run(f"zpool sync; zfs set userquota@4242=100K {POOL}/{name}")
         self._keep(ALL)
@@ -378,6 +393,16 @@ class KernelFiles:
         return "zdb found nothing"
 
     # ------------------------------------------------------------------ hands
+
+    def _judge_quotas(self, name: str) -> None:
+        """The kernel's tools show the quotas that we set."""
+        dataset = f"{POOL}/{name}"
+        shown = self._run(f"zfs get -Hp -o value userquota@{LIMITED},userobjquota@{LIMITED},groupquota@{LIMITED} {dataset}").split()
+        require(shown[:2] == ["102400", "50"] and shown[2:] in (["none"], ["0"]), f"{name}: the quotas are {shown}")
+        users = self._run(f"zfs userspace -Hpn -o name,quota,objquota {dataset}")
+        require([str(LIMITED), "102400", "50"] in [line.split() for line in users.splitlines()], f"{name}: zfs userspace shows\n{users}")
+        projects = self._run(f"zfs projectspace -Hpn -o name,quota {dataset}")
+        require(["77", "1048576"] in [line.split() for line in projects.splitlines()], f"{name}: zfs projectspace shows\n{projects}")
 
     def _run(self, script: str) -> str:
         return self._machine.run(FUNCTIONS + script, STEP_SECONDS)

@@ -411,6 +411,18 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(("filesystem", "create", FILES, *KEEP, "file://KEY2"), "encrypted", after=(_destroy_files(FILES),)),
     Operation(("filesystem", "set", FILES, SHARE, "atime=off"), before=(("filesystem", "create", FILES),), after=(_destroy_files(FILES),)),
     Operation(
+        ("filesystem", "set", FILES, "userquota@1000=10G", "userobjquota@1000=50000", "projectquota@7=1G"),
+        "quotas of users",
+        before=(("filesystem", "create", FILES),),
+        after=(_destroy_files(FILES),),
+    ),
+    Operation(
+        ("filesystem", "set", FILES, "userquota@1000=none", "userquota@2000=1G", "groupquota@100=2G"),
+        "other quotas of users",
+        before=(("filesystem", "create", FILES), ("filesystem", "set", FILES, "userquota@1000=10G", "groupquota@100=1G")),
+        after=(_destroy_files(FILES),),
+    ),
+    Operation(
         ("filesystem", "inherit", FILES, "sharenfs", "atime"),
         # Properties are set one after the other.
         rest=Rest.COMPLETED,

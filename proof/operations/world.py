@@ -291,7 +291,11 @@ def _volume(control: Control, one: dict[str, Any]) -> dict[str, Any]:
 
 
 def _files(control: Control, one: dict[str, Any]) -> dict[str, Any]:
-    return {"share": one["share"], "origin": one.get("origin"), "own": _own(control, one["name"])}
+    name, kinds = one["name"], () if one.get("locked") else ("user", "group", "project")
+    owners = [owner for kind in kinds for owner in control.ask({"filesystem": {"userspace": {"name": name, "of": kind}}})["owners"]]
+    limits = [[one["of"], one["id"], one.get("quota"), one.get("object_quota")] for one in owners]
+    limits = sorted(limit for limit in limits if limit[2:] != [None, None])
+    return {"share": one["share"], "origin": one.get("origin"), "own": _own(control, name), "limits": limits}
 
 
 def _own(control: Control, dataset: str) -> dict[str, str]:
