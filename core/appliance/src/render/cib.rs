@@ -369,23 +369,27 @@ fn add_fencing(
         let delay = ("pcmk_delay_base".to_owned(), seconds(fencing.delay_s));
         first.parameters.extend([delay]);
     }
-    let consent = consent_device(appliance, head).filter(|_| !devices.is_empty());
-    devices.extend(consent.clone());
+    let levels = fence_ids(head, fencing);
+    // The consent is requested again for each level, because the first one may have failed long after its consent.
+    // Pacemaker uses a device once in an operation, so each level has a device of its own for it.
+    let consents: Vec<Primitive> = (1..=levels.len())
+        .filter_map(|level| consent_device(appliance, head, level))
+        .collect();
+    for (index, ids) in (1..).zip(levels) {
+        let consent = consents.get(index as usize - 1);
+        let consent = consent.map(|device| device.id.clone()).into_iter();
+        cib.topology.push(FencingLevel {
+            head: head.clone(),
+            index,
+            devices: consent.chain(ids).collect(),
+        });
+    }
+    devices.extend(consents);
     for device in &devices {
         cib.locations.push(Location {
             resource: device.id.clone(),
             head: head.clone(),
             score: Score::Never,
-        });
-    }
-    // The consent is requested again for each level: the first one may have failed long after its consent.
-    for (index, ids) in (1..).zip(fence_ids(head, fencing)) {
-        let consent = consent.iter().map(|device| device.id.clone());
-        let ids = consent.chain(ids).collect();
-        cib.topology.push(FencingLevel {
-            head: head.clone(),
-            index,
-            devices: ids,
         });
     }
     cib.primitives.extend(devices);
@@ -417,9 +421,9 @@ fn device(id: String, kind: &str, times: &Timeouts, values: BTreeMap<String, Str
     }
 }
 
-/// The consent of the witness before `head` is powered off; none where it is not requested. Its time-out is longer than
-/// the agent waits.
-fn consent_device(appliance: &Appliance, name: &HeadName) -> Option<Primitive> {
+/// The consent of the witness before `head` is powered off by the devices of a level, from 1; none where it is not
+/// requested. Its time-out is longer than the agent waits.
+fn consent_device(appliance: &Appliance, name: &HeadName, level: usize) -> Option<Primitive> {
     let head = appliance
         .heads
         .get(name)
@@ -433,7 +437,10 @@ fn consent_device(appliance: &Appliance, name: &HeadName) -> Option<Primitive> {
         // A refusal is final for this request.
         ("pcmk_off_retries", "1".to_owned()),
     ]);
-    let id = format!("fence-{name}-consent");
+    let id = match level {
+        1 => format!("fence-{name}-consent"),
+        _ => format!("fence-{name}-consent-{level}"),
+    };
     let mut device = device(id, FENCE_AGENT, &appliance.timeouts(), values);
     let timeout = ("pcmk_off_timeout".to_owned(), seconds(CONSENT_TIMEOUT_S));
     device.parameters.extend([timeout]);
@@ -762,9 +769,14 @@ mod tests {
         let of = |text: &str| cib(&crate::parse(text).expect("well formed").appliance);
         let levels = of(text).topology;
         assert_eq!(levels.len(), 4);
+        let mut used = std::collections::BTreeSet::new();
         for level in &levels {
-            assert_eq!(level.devices[0], format!("fence-{}-consent", level.head));
+            let consent = format!("fence-{}-consent", level.head);
+            assert!(level.devices[0].starts_with(&consent), "{level:?}");
             assert!(level.devices.len() > 1, "{level:?}");
+            for device in &level.devices {
+                assert!(used.insert(device.clone()), "{device} is in two levels");
+            }
         }
         let primitives = of(text).primitives;
         let consent = primitives.iter().find(|one| one.kind == FENCE_AGENT);
