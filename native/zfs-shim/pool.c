@@ -282,7 +282,11 @@ bh_pool_destroy(const char *name)
 	if (error != 0)
 		return (error);
 	set_known_pool(NULL);
-	return (spa_destroy(name));
+	bh_removal_pause(name);
+	error = spa_destroy(name);
+	if (error != 0)
+		bh_removal_resume(name);
+	return (error);
 }
 
 /* Longest wait for a change of devices' states before the status of a pool is refused. */

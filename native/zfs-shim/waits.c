@@ -10,6 +10,7 @@
 
 #include <sys/dsl_pool.h>
 #include <sys/txg.h>
+#include <sys/vdev_removal.h>
 #include <sys/zil_impl.h>
 
 /* This thread exports a pool. */
@@ -126,8 +127,37 @@ bh_export(const char *pool, boolean_t force)
 		bh_given_up_await(spa);
 		spa_close(spa, FTAG);
 	}
+	bh_removal_pause(pool);
 	exporting = B_TRUE;
 	int error = spa_export(pool, NULL, force, B_FALSE);
 	exporting = B_FALSE;
+	if (error != 0)
+		bh_removal_resume(pool);
 	return (error);
+}
+
+/*
+ * Stops the thread that moves the data of a device that leaves the pool; an import starts it again. At its end it
+ * changes the configuration, which the library asserts not to happen during an export, and stops it later.
+ */
+void
+bh_removal_pause(const char *pool)
+{
+	spa_t *spa;
+
+	if (spa_open(pool, &spa, FTAG) != 0)
+		return;
+	spa_vdev_remove_suspend(spa);
+	spa_close(spa, FTAG);
+}
+
+void
+bh_removal_resume(const char *pool)
+{
+	spa_t *spa;
+
+	if (spa_open(pool, &spa, FTAG) != 0)
+		return;
+	spa_restart_removal(spa);
+	spa_close(spa, FTAG);
 }

@@ -4,10 +4,10 @@ mod support;
 
 use std::time::Duration;
 
-use engine::capabilities::{Devices, Observation};
+use engine::capabilities::{Devices, Health};
 use engine::pool::{GroupKind, GroupRole, GroupSpec};
 use support::{
-    disks, engine, export, import, isolated, mirror, scrub_finds_nothing, wait_until,
+    disks, engine, export, import, isolated, mirror, scrub_finds_nothing, sized_disks, wait_until,
     write_sample_data,
 };
 
@@ -20,7 +20,8 @@ fn export_pauses_a_removal_and_the_next_import_continues_it() {
         "export_pauses_a_removal_and_the_next_import_continues_it",
         || {
             let engine = engine();
-            let mut pool = mirror(engine, &disks(&["a", "b"]));
+            // A group leaves only if the others have room for its data.
+            let mut pool = mirror(engine, &sized_disks(&["a", "b"], 1 << 30));
             for round in 0..ROUNDS {
                 let names = [format!("c{round}"), format!("d{round}")];
                 let group = GroupSpec {
