@@ -61,7 +61,8 @@ pub fn location(pool: &PoolName) -> Location {
             );
             Location::Unknown(
                 Failure::new(FailureKind::NeedsConfirmation, message).advise(format!(
-                    "run `bulkhead status {pool}` as root, or on the head that serves it; start Pacemaker on this head"
+                    "run `bulkhead status {pool}` as root, or on the head that serves it; `bulkhead appliance start --ssh` starts all \
+                     heads after a shutdown of the appliance, and `systemctl start pacemaker` this one"
                 )),
             )
         }
@@ -116,7 +117,9 @@ pub fn fence_secrets() -> BTreeSet<PathBuf> {
 pub fn refuse(is_maintenance: bool, pool: &PoolName) -> Result<(), Failure> {
     let standing = || pool_management(&Local::default(), pool);
     match file() {
-        Ok(Some(file)) if file.pools.contains_key(pool) => judge(pool, standing(), is_maintenance),
+        Ok(Some(file)) if file.pools.contains_key(pool) => {
+            judge(pool, standing(), is_maintenance, || location(pool))
+        }
         Ok(_) => Ok(()),
         Err(why) => judge_unreadable(pool, standing(), is_maintenance, &why),
     }
@@ -186,7 +189,9 @@ fn judge_unreadable(
 ) -> Result<(), Failure> {
     match standing {
         PoolManagement::Absent => Ok(()),
-        PoolManagement::Managed | PoolManagement::Stopped => judge(pool, standing, is_maintenance),
+        PoolManagement::Managed | PoolManagement::Stopped => {
+            judge(pool, standing, is_maintenance, || location(pool))
+        }
         PoolManagement::Unknown if is_maintenance => Ok(()),
         PoolManagement::Unknown => {
             let message = format!(
@@ -269,7 +274,13 @@ fn no_pacemaker() -> String {
     }
 }
 
-fn judge(pool: &PoolName, standing: PoolManagement, is_maintenance: bool) -> Result<(), Failure> {
+/// `location`: of a pool that the cluster manages.
+fn judge(
+    pool: &PoolName,
+    standing: PoolManagement,
+    is_maintenance: bool,
+    location: impl FnOnce() -> Location,
+) -> Result<(), Failure> {
     use PoolManagement as S;
     let refused = |why: String, advice: String| {
         let message = format!("pool {pool} is not opened by a command: {why}");
@@ -279,13 +290,20 @@ fn judge(pool: &PoolName, standing: PoolManagement, is_maintenance: bool) -> Res
     match standing {
         S::Absent => Ok(()),
         S::Stopped | S::Unknown if is_maintenance => Ok(()),
-        S::Managed => refused(
-            "the cluster decides which head has it".to_owned(),
-            format!(
-                "run the command on the head that serves it, which `crm_mon -1` shows; to open it without a server, \
-                 stop it first, with {stop}, and add --maintenance"
+        S::Managed => match location() {
+            // Nobody shall stop a pool that is served, to run a command that its head performs.
+            Location::Head(head) => refused(
+                format!("head {head} serves it"),
+                format!("run the command on {head}"),
             ),
-        ),
+            Location::NoHead | Location::Unknown(_) => refused(
+                "the cluster decides which head has it".to_owned(),
+                format!(
+                    "`bulkhead head alerts` shows why no head serves it; to open it without a server, stop it first, with {stop}, and \
+                     add --maintenance"
+                ),
+            ),
+        },
         S::Stopped => refused(
             "the cluster may start it on request".to_owned(),
             "if it stays stopped until the command is over, add --maintenance".to_owned(),
@@ -392,15 +410,18 @@ mod tests {
             (Stopped, true, None),
             (Unknown, false, Some("--maintenance")),
             (Unknown, true, None),
-            (Managed, false, Some("crm_mon")),
+            (Managed, false, Some("head alerts")),
             (Managed, true, Some("--set-parameter target-role")),
         ] {
-            let judged = judge(&pool, standing, is_maintenance);
+            let judged = judge(&pool, standing, is_maintenance, || Location::NoHead);
             let advice = judged.err().and_then(|failure| failure.advice);
             assert_eq!(advice.is_some(), said.is_some(), "{standing:?}");
             if let (Some(advice), Some(said)) = (advice, said) {
                 assert!(advice.contains(said), "{standing:?}: {advice}");
             }
         }
+        let on_left = judge(&pool, Managed, false, || Location::Head("left".to_owned()));
+        let advice = on_left.expect_err("refused").advice.expect("advice");
+        assert_eq!(advice, "run the command on left");
     }
 }
