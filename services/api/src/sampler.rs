@@ -339,15 +339,19 @@ impl Sampler {
     }
 }
 
-/// The alerts from a single sample, in a process that does not serve the API. It has no connection to other heads:
-/// reports of their pool servers are missing, as are start times that only a continuously sampling process has
-/// observed.
-pub fn alerts_now(backend: Arc<dyn Backend>) -> Vec<Alert> {
+/// The alerts from a single sample, in a process that does not serve the API. Start times that only a continuously
+/// sampling process has observed are missing. May block for as long as other heads do not respond.
+pub fn alerts_now(backend: Arc<dyn Backend>, peers: Peers) -> Vec<Alert> {
     let sampler = Sampler::new(backend, Arc::new(Operations::default()));
+    sampler.looking.lock().expect("no holder panics").peers = Some(peers);
     let seen = sampler.fresh();
     let mut overview = (*seen.overview).clone();
     let own = overview.this_head.clone();
-    let is_away = |pool: &PoolOverview| pool.served_by.as_ref().is_some_and(|by| *by != own);
+    // A head that this process cannot query serves its pools nevertheless.
+    let is_away = |pool: &PoolOverview| {
+        let is_other = pool.served_by.as_ref().is_some_and(|by| *by != own);
+        is_other && !seen.statuses.contains_key(&pool.name)
+    };
     overview
         .pools
         .iter_mut()

@@ -63,7 +63,20 @@ pub fn run(command: &HeadCommand, common: &Common, out: Printer) -> Result<(), F
 fn alerts(args: &HeadArgs, common: &Common, out: Printer) -> Result<(), Failure> {
     let now_s = api::now_ms() / 1000;
     let backend = backend::Host::for_single_check(args.clone(), common.clone());
-    let alerts = api::alerts_now(Arc::new(backend));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(Failure::of("start the runtime"))?;
+    let peers = {
+        let _inside = runtime.enter();
+        api::Peers::new(peer_key::PeerKey::new(&args.peer_key, common).read())
+    };
+    let own = cluster_view::own_name(args);
+    peers.set_heads(peer_addresses(args, &own).unwrap_or_default());
+    let alerts = api::alerts_now(Arc::new(backend), peers);
+    // A head that does not respond must not delay the end.
+    runtime.shutdown_background();
     out.either(&alerts, || match alerts.is_empty() {
         true => "all is well\n".to_owned(),
         false => alerts
