@@ -11,6 +11,9 @@ use units::{SnapshotName, VolumeName};
 
 use super::{Context, failures};
 
+/// The words for no objects.
+const NOTHING: &str = "nothing";
+
 /// Maximum number of names in a sentence; the rest is counted.
 const NAMED_MAX: usize = 8;
 /// Maximum number of names in a response; the rest is counted.
@@ -114,7 +117,7 @@ impl Loss {
                 (count, kind) => format!("{count} {kind}s"),
             })
             .collect();
-        let last = counts.pop().unwrap_or_else(|| "nothing".to_owned());
+        let last = counts.pop().unwrap_or_else(|| NOTHING.to_owned());
         let counts = match counts.is_empty() {
             true => last,
             false => format!("{} and {last}", counts.join(", ")),
@@ -164,7 +167,10 @@ impl Loss {
             )
         });
         let refusal = refusal.unwrap_or_default();
-        let words = self.words();
+        let words = match self.words() {
+            words if words == NOTHING => "the pool, which is empty".to_owned(),
+            words => words,
+        };
         if preview.dry_run {
             let message = format!("nothing was changed; it would destroy {words}{refusal}");
             return Ok(Some(self.answer(false, message)));

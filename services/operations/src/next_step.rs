@@ -71,7 +71,7 @@ fn space_step(pool: &PoolStatus) -> Option<Advice> {
     let (severity, why) = match space.refuses {
         true => (
             Severity::Error,
-            format!("writes of clients are refused for lack of space, {left} are left"),
+            format!("{name} refuses writes of clients for lack of space, {left} are left"),
         ),
         false if level == 0 => return None,
         false => {
@@ -221,10 +221,16 @@ fn risk(pool: &PoolStatus, device: &str) -> Option<String> {
     if matches!(group.role.as_str(), "cache" | "spare" | "log") {
         return None;
     }
-    let complete = group
-        .members
-        .iter()
-        .filter(|member| member.state == "ONLINE");
+    let resilvers = pool
+        .scan
+        .as_ref()
+        .is_some_and(|scan| scan.function == "resilver" && scan.state == "running");
+    // A spare that has taken a disk's place holds its data.
+    let is_held = |member: &DeviceView| {
+        let mut held = member.members.iter().filter(|one| one.state == "ONLINE");
+        member.state == "ONLINE" || !resilvers && held.next().is_some()
+    };
+    let complete = group.members.iter().filter(|member| is_held(member));
     let (all, complete) = (group.members.len(), complete.count());
     let parity = group.name.strip_prefix("raidz").and_then(|rest| {
         let digit = rest.chars().next()?;

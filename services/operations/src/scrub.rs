@@ -88,9 +88,24 @@ pub fn perform(
         )));
     }
     Ok(Done::changed(format!(
-        "{} of pool {name} {}: {} bytes repaired, no errors left",
-        scan.function, scan.state, scan.repaired
+        "{} of pool {name} {}: {} bytes repaired, no errors left{}",
+        scan.function,
+        scan.state,
+        scan.repaired,
+        unread(context)?
     )))
+}
+
+/// What a scrub could not read: a device that does not work has no errors.
+fn unread(context: &Context<'_>) -> Result<String, Failure> {
+    let health = super::status::pool_status(context, None)?.health;
+    Ok(match health.as_str() {
+        "ONLINE" => String::new(),
+        _ => format!(
+            " on the devices that work; the pool is {health}, which `bulkhead status {}` explains",
+            context.pool.name()
+        ),
+    })
 }
 
 /// Blocks until no resilver is active: ZFS starts no scrub before.

@@ -188,6 +188,26 @@ pub fn replay(context: &Context<'_>, names: &[SnapshotName]) -> Result<(), Failu
     Ok(())
 }
 
+/// Refuses a range that ends before it begins: it selects nothing, which would pass for a success.
+fn refuse_reversed(set: &SnapshotSet, tags: &[&str], selected: &[&str]) -> Result<(), Failure> {
+    let Which::Range {
+        first: Some(first),
+        last: Some(last),
+    } = set.which()
+    else {
+        return Ok(());
+    };
+    let has = |tag: &String| tags.contains(&tag.as_str());
+    if !selected.is_empty() || !has(first) || !has(last) {
+        return Ok(());
+    }
+    let message = format!("{first} was created after {last}");
+    Err(Failure::usage(message).advise(format!(
+        "name the older one first: {}@{last}%{first}",
+        set.dataset()
+    )))
+}
+
 fn destroy(context: &Context<'_>, request: &Destroy) -> Result<Answer, Failure> {
     let names = selected(
         context,
@@ -350,6 +370,7 @@ fn in_set<'i>(set: &SnapshotSet, all: &'i [DatasetInfo]) -> Result<Vec<&'i Datas
             .collect();
         if let Some(selected) = set.select(&tags) {
             is_found = true;
+            refuse_reversed(set, &tags, &selected)?;
             let selected: BTreeSet<&str> = selected.into_iter().collect();
             let those = part.iter().zip(&tags);
             let those = those.filter(|(_, tag)| selected.contains(*tag));

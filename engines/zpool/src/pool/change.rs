@@ -157,7 +157,7 @@ fn check_new_device(path: &Path, overwriter: &Overwriter) -> Result<(), PoolErro
     let path = path.to_owned();
     if let Some(own) = overwriter.own_device(&label) {
         if Path::new(own) == path {
-            let why = "it is this pool's own device: `bulkhead pool online` brings it back; `wipefs -a` erases its label";
+            let why = "it is a device of this pool already: if it is offline, `bulkhead pool online` brings it back";
             return Err(PoolErrorKind::DeviceUnusable {
                 path,
                 why: why.to_owned(),
