@@ -94,6 +94,8 @@ export interface components {
         } | {
             open_files: components["schemas"]["OpenFilesView"];
         } | {
+            owners: components["schemas"]["OwnersView"];
+        } | {
             rolled_back: components["schemas"]["RolledBack"];
         } | {
             rescue: components["schemas"]["RescueView"];
@@ -763,19 +765,6 @@ export interface components {
              */
             written_bytes: number;
         };
-        /** @description The paths of a multipath device. */
-        DevicePaths: {
-            /**
-             * Format: uint64
-             * @description Paths that it should have.
-             */
-            expected: number;
-            /**
-             * Format: uint64
-             * @description Paths over which requests are sent.
-             */
-            up: number;
-        };
         /** @description A device or a group of devices. */
         DeviceView: {
             /**
@@ -789,8 +778,6 @@ export interface components {
             name: string;
             /** @description The reason for its state, if it has a fault. */
             note?: string | null;
-            /** @description Its paths, if it is a multipath device. */
-            paths?: components["schemas"]["DevicePaths"] | null;
             /**
              * Format: uint64
              * @description Reads that failed.
@@ -804,10 +791,6 @@ export interface components {
             repaired?: number;
             /** @description `data`, `log`, `cache` or `spare`. */
             role: string;
-            /** @description The identity of its shelf, if known. */
-            shelf?: string | null;
-            /** @description Its slot, if known. */
-            slot?: string | null;
             /** @description `ONLINE`, `DEGRADED`, `FAULTED`, `OFFLINE`, `UNAVAIL`, `REMOVED`. */
             state: string;
             /**
@@ -860,94 +843,12 @@ export interface components {
             /** @description The pool. */
             pool: string;
         };
-        /** @description The health of a disk. Values that it does not report, or that are impossible, are absent. */
-        DiskHealth: {
-            /**
-             * Format: uint64
-             * @description Time of the values, in milliseconds since 1970.
-             */
-            at_ms?: number | null;
-            /**
-             * Format: uint64
-             * @description Reads and writes that the disk could not correct.
-             */
-            media_errors?: number | null;
-            /** @description Why there are no values, or none that are recent. */
-            note?: string | null;
-            /**
-             * Format: uint64
-             * @description Sectors that cannot be read, until they are written.
-             */
-            pending_sectors?: number | null;
-            /**
-             * Format: uint64
-             * @description Hours with power.
-             */
-            power_on_hours?: number | null;
-            /**
-             * Format: uint64
-             * @description Sectors that were replaced by spare ones.
-             */
-            reallocated_sectors?: number | null;
-            /** @description The reasons for the verdict, in words. */
-            reasons?: string[];
-            /**
-             * Format: uint64
-             * @description Since when the verdict is the same, in milliseconds since 1970.
-             */
-            since_ms?: number | null;
-            /**
-             * Format: uint64
-             * @description Spare blocks that are left.
-             */
-            spare_percent?: number | null;
-            /** @description The verdict. */
-            state: components["schemas"]["DiskHealthState"];
-            /**
-             * Format: int64
-             * @description Its temperature, in degrees Celsius.
-             */
-            temperature_celsius?: number | null;
-            /**
-             * Format: uint64
-             * @description Used part of the rated endurance; can be more than 100.
-             */
-            used_percent?: number | null;
-        };
-        /** @description The verdict. */
-        DiskHealthState: "unknown" | "good" | "suspect" | "failing";
-        /** @description The place of a disk. */
-        DiskLocation: {
-            /** @description The identity of its shelf; none for a slot of the host itself. */
-            shelf?: string | null;
-            /** @description The number or name of its slot. */
-            slot: string;
-        };
         /** @description A disk of this head. */
         DiskView: {
-            /** @description The version of its firmware. */
-            firmware?: string | null;
-            /** @description Its health, if it was queried. */
-            health?: components["schemas"]["DiskHealth"] | null;
-            /** @description Its identity, the same on each path and each host. */
-            identity?: string | null;
-            /**
-             * Format: uint64
-             * @description Until when its locate light is on, in milliseconds since 1970.
-             */
-            light_until_ms?: number | null;
-            /** @description Its shelf and slot. */
-            location?: components["schemas"]["DiskLocation"] | null;
             /** @description Its model. */
             model?: string | null;
-            /** @description The multipath device that uses it as a path. */
-            multipath?: string | null;
-            /** @description Its name in the kernel, such as `sda`; it can be another one after a boot. */
-            name: string;
             /** @description Its persistent path. */
             path: string;
-            /** @description Its serial number. */
-            serial?: string | null;
             /**
              * Format: uint64
              * @description Its size in bytes.
@@ -1496,6 +1397,8 @@ export interface components {
         } | {
             check: components["schemas"]["FilesystemCheck"];
         } | {
+            userspace: components["schemas"]["FilesystemUserspace"];
+        } | {
             open_files: components["schemas"]["FilesystemOpenFiles"];
         } | {
             expire_client: components["schemas"]["FilesystemExpireClient"];
@@ -1534,6 +1437,18 @@ export interface components {
         FilesystemShow: {
             /** @description The file system */
             name: components["schemas"]["VolumeName"];
+        };
+        /** @description Show the space that each user, group or project uses in a file system, and their quotas */
+        FilesystemUserspace: {
+            /** @description The file system. */
+            name: components["schemas"]["VolumeName"];
+            /**
+             * @description Users, groups or projects.
+             * @default user
+             */
+            of?: components["schemas"]["OwnerKind"];
+            /** @description One of its snapshots, by its full name, instead. */
+            snapshot?: components["schemas"]["SnapshotName"] | null;
         };
         /** @description A file system. */
         FilesystemView: {
@@ -1627,44 +1542,8 @@ export interface components {
         };
         /** @description The purpose of a group. */
         GroupRole: "data" | "log" | "cache" | "spare";
-        /** @description A fault of a disk, a path or a sensor. */
-        HardwareFault: {
-            /** @description The subject, such as `head left`. */
-            about: string;
-            /** @description The recommended action. */
-            advice?: components["schemas"]["Advice"] | null;
-            /** @description All names of the disk: advice of a pool about one of them is about the same fault. */
-            devices?: string[];
-            /** @description The fault, in a sentence. */
-            sentence: string;
-            /** @description `error` or `warning`. */
-            severity: string;
-            /**
-             * Format: uint64
-             * @description Its start, in milliseconds since 1970, if known.
-             */
-            since_ms?: number | null;
-        };
-        /** @description The hardware of this head. */
-        HardwareView: {
-            /**
-             * Format: uint64
-             * @description The time of the disks' slots and paths, in milliseconds since 1970.
-             */
-            at_ms: number;
-            /** @description Its disks. */
-            disks: components["schemas"]["DiskView"][];
-            /** @description Its devices of dm-multipath. */
-            multipaths: components["schemas"]["Multipath"][];
-            /** @description Why the health of all disks is unknown, if it is. */
-            note?: string | null;
-            /** @description The sensors of the BMCs of all heads. */
-            sensors: components["schemas"]["Sensor"][];
-        };
         /** @description One head: a host that can serve pools. */
         Head: {
-            /** @description Name of the chassis that it shares with other heads, whose power supplies are then counted once. Absent: its own. */
-            chassis?: string | null;
             /**
              * @description Disks that only this head has, by names for `groups`, such as `bay1`.
              * @default {}
@@ -1995,19 +1874,6 @@ export interface components {
             /** @description The other head. */
             to: string;
         };
-        /** @description A locate light to be switched. */
-        Locate: {
-            /** @description The path of the disk. */
-            disk: string;
-            /** @description On or off. */
-            on: boolean;
-            /**
-             * Format: uint64
-             * @description After how many seconds it is switched off; half an hour by default, a day at most.
-             * @default null
-             */
-            seconds?: number | null;
-        };
         /** @description A name and a password. */
         Login: {
             /** @description Their password. */
@@ -2039,28 +1905,6 @@ export interface components {
              * @default false
              */
             without_keys?: boolean;
-        };
-        /** @description A device of dm-multipath. */
-        Multipath: {
-            /** @description The identity of the disk. */
-            identity: string;
-            /**
-             * Format: uint64
-             * @description Since when a path is missing or down, in milliseconds since 1970.
-             */
-            lost_since_ms?: number | null;
-            /** @description Its name in the kernel, such as `dm-0`. */
-            name: string;
-            /** @description Its path, such as `/dev/mapper/mpatha`. */
-            path: string;
-            /** @description Its present paths. */
-            paths: components["schemas"]["PathView"][];
-            /**
-             * Format: uint
-             * @description The most paths that it had since this host booted.
-             * @default 0
-             */
-            paths_max?: number;
         };
         /** @description Export a volume; changes an export of the same name. */
         NbdExport: {
@@ -2300,8 +2144,6 @@ export interface components {
              * @description Time of the state, in milliseconds since 1970.
              */
             at_ms: number;
-            /** @description Faults of the hardware that this head sees. */
-            hardware?: components["schemas"]["HardwareFault"][];
             /** @description The heads. */
             heads: components["schemas"]["HeadView"][];
             /** @description The latest start of a pool's service. */
@@ -2339,6 +2181,55 @@ export interface components {
             /** @description Its path on the head, such as `/dev/disk/by-id/...`. */
             path: string;
         };
+        /** @description A kind of owner that space is charged to. */
+        OwnerKind: "user" | "group" | "project";
+        /** @description The space and the quotas of a user, group or project. */
+        OwnerView: {
+            /**
+             * Format: uint64
+             * @description Its number.
+             */
+            id: number;
+            /** @description Its name, if the host of the pool has one. */
+            name?: string | null;
+            /**
+             * Format: uint64
+             * @description The quota of objects.
+             */
+            object_quota?: number | null;
+            /**
+             * Format: uint64
+             * @description Files, directories and the like, if they are counted.
+             */
+            objects?: number | null;
+            /** @description Its kind. */
+            of: components["schemas"]["OwnerKind"];
+            /**
+             * Format: uint64
+             * @description The quota of bytes.
+             */
+            quota?: number | null;
+            /**
+             * Format: uint64
+             * @description Bytes on disk.
+             */
+            used: number;
+        };
+        /** @description The space and the quotas of users, groups or projects in a file system. */
+        OwnersView: {
+            /**
+             * Format: uint64
+             * @description Number of further owners, which use no more than these.
+             * @default 0
+             */
+            left_out?: number;
+            /** @description The file system, or its snapshot. */
+            name: string;
+            /** @description The kind of the owners. */
+            of: components["schemas"]["OwnerKind"];
+            /** @description The owners: without another order, those that use the most bytes first; at most 10,000. */
+            owners: components["schemas"]["OwnerView"][];
+        };
         /** @description A partition. */
         Partition: {
             /** @description The detected contents: `ext4`, `xfs`, `ntfs`, `LUKS`, ... */
@@ -2362,20 +2253,6 @@ export interface components {
             start: number;
             /** @description Its type: a GUID of a GPT, two hex digits of an MBR, or empty. */
             type: string;
-        };
-        /** @description The state of a path. */
-        PathState: "up" | "down";
-        /** @description A path to a disk. */
-        PathView: {
-            /** @description The disk that the kernel sees on it, such as `sda`. */
-            disk: string;
-            /**
-             * @description Its number, as `8:0`.
-             * @default
-             */
-            number?: string;
-            /** @description Its state. */
-            state: components["schemas"]["PathState"];
         };
         /** @description A power distribution unit. */
         Pdu: {
@@ -3889,37 +3766,6 @@ export interface components {
                 token: string;
             };
         };
-        /** @description A sensor with its last reading. */
-        Sensor: {
-            /** @description The chassis that the head shares with other heads. */
-            chassis?: string | null;
-            /** @description The head. */
-            head: string;
-            /**
-             * @description Whether it belongs to a power supply.
-             * @default false
-             */
-            is_of_supply?: boolean;
-            /** @description Its kind. */
-            kind: components["schemas"]["SensorKind"];
-            /** @description Its name in the BMC. */
-            name: string;
-            /** @description Its state. */
-            state: components["schemas"]["SensorState"];
-            /** @description Its state in the words of the BMC, of a sensor without a value. */
-            text?: string | null;
-            /** @description Its thresholds, if the BMC reports them. */
-            thresholds?: components["schemas"]["Thresholds"] | null;
-            /**
-             * Format: double
-             * @description Its value, in the unit of its kind.
-             */
-            value?: number | null;
-        };
-        /** @description The kind of a sensor. */
-        SensorKind: "temperature" | "fan" | "power" | "voltage" | "current" | "supply" | "intrusion";
-        /** @description The state of a sensor, as the BMC judges it. */
-        SensorState: "unknown" | "good" | "warning" | "critical";
         /**
          * @description Requests about the server process.
          * @enum {string}
@@ -4519,29 +4365,6 @@ export interface components {
             sessions?: components["schemas"]["SessionView"][];
             /** @description Its logical units. */
             units: components["schemas"]["UnitView"][];
-        };
-        /** @description Thresholds, in the unit of the sensor. */
-        Thresholds: {
-            /**
-             * Format: double
-             * @description Below it, the state is critical.
-             */
-            lower_critical?: number | null;
-            /**
-             * Format: double
-             * @description Below it, the state is a warning.
-             */
-            lower_warning?: number | null;
-            /**
-             * Format: double
-             * @description Above it, the state is critical.
-             */
-            upper_critical?: number | null;
-            /**
-             * Format: double
-             * @description Above it, the state is a warning.
-             */
-            upper_warning?: number | null;
         };
         /** @description Single time-outs that override those of the profile. */
         TimeoutWishes: {
@@ -5343,16 +5166,12 @@ export type DamageView = components['schemas']['DamageView'];
 export type DedupView = components['schemas']['DedupView'];
 export type DeviceGroup = components['schemas']['DeviceGroup'];
 export type DeviceLoad = components['schemas']['DeviceLoad'];
-export type DevicePaths = components['schemas']['DevicePaths'];
 export type DeviceView = components['schemas']['DeviceView'];
 export type DiscoveryChapClear = components['schemas']['DiscoveryChapClear'];
 export type DiscoveryChapSet = components['schemas']['DiscoveryChapSet'];
 export type DiscoveryMutualSet = components['schemas']['DiscoveryMutualSet'];
 export type DiscoveryRequest = components['schemas']['DiscoveryRequest'];
 export type DiscoveryView = components['schemas']['DiscoveryView'];
-export type DiskHealth = components['schemas']['DiskHealth'];
-export type DiskHealthState = components['schemas']['DiskHealthState'];
-export type DiskLocation = components['schemas']['DiskLocation'];
 export type DiskView = components['schemas']['DiskView'];
 export type Done = components['schemas']['Done'];
 export type DrillBounds = components['schemas']['DrillBounds'];
@@ -5391,6 +5210,7 @@ export type FilesystemRequest = components['schemas']['FilesystemRequest'];
 export type FilesystemRollback = components['schemas']['FilesystemRollback'];
 export type FilesystemSet = components['schemas']['FilesystemSet'];
 export type FilesystemShow = components['schemas']['FilesystemShow'];
+export type FilesystemUserspace = components['schemas']['FilesystemUserspace'];
 export type FilesystemView = components['schemas']['FilesystemView'];
 export type Finding = components['schemas']['Finding'];
 export type FindingSeverity = components['schemas']['FindingSeverity'];
@@ -5398,8 +5218,6 @@ export type Fingerprint = components['schemas']['Fingerprint'];
 export type FrozenView = components['schemas']['FrozenView'];
 export type GroupKind = components['schemas']['GroupKind'];
 export type GroupRole = components['schemas']['GroupRole'];
-export type HardwareFault = components['schemas']['HardwareFault'];
-export type HardwareView = components['schemas']['HardwareView'];
 export type Head = components['schemas']['Head'];
 export type HeadAsked = components['schemas']['HeadAsked'];
 export type HeadName = components['schemas']['HeadName'];
@@ -5431,11 +5249,9 @@ export type LegWitness = components['schemas']['LegWitness'];
 export type Legs = components['schemas']['Legs'];
 export type Link = components['schemas']['Link'];
 export type LinkView = components['schemas']['LinkView'];
-export type Locate = components['schemas']['Locate'];
 export type Login = components['schemas']['Login'];
 export type Metrics = components['schemas']['Metrics'];
 export type Move = components['schemas']['Move'];
-export type Multipath = components['schemas']['Multipath'];
 export type NbdExport = components['schemas']['NbdExport'];
 export type NbdExportDocument = components['schemas']['NbdExportDocument'];
 export type NbdList = components['schemas']['NbdList'];
@@ -5456,9 +5272,10 @@ export type Outcome = components['schemas']['Outcome'];
 export type Outlet = components['schemas']['Outlet'];
 export type Overview = components['schemas']['Overview'];
 export type OwnDisk = components['schemas']['OwnDisk'];
+export type OwnerKind = components['schemas']['OwnerKind'];
+export type OwnerView = components['schemas']['OwnerView'];
+export type OwnersView = components['schemas']['OwnersView'];
 export type Partition = components['schemas']['Partition'];
-export type PathState = components['schemas']['PathState'];
-export type PathView = components['schemas']['PathView'];
 export type Pdu = components['schemas']['Pdu'];
 export type Peer = components['schemas']['Peer'];
 export type Permissions = components['schemas']['Permissions'];
@@ -5559,9 +5376,6 @@ export type ScrubScheduleView = components['schemas']['ScrubScheduleView'];
 export type Secret = components['schemas']['Secret'];
 export type Selection = components['schemas']['Selection'];
 export type SendWhat = components['schemas']['SendWhat'];
-export type Sensor = components['schemas']['Sensor'];
-export type SensorKind = components['schemas']['SensorKind'];
-export type SensorState = components['schemas']['SensorState'];
 export type ServerRequest = components['schemas']['ServerRequest'];
 export type ServerStatus = components['schemas']['ServerStatus'];
 export type Session = components['schemas']['Session'];
@@ -5603,7 +5417,6 @@ export type TargetRequest = components['schemas']['TargetRequest'];
 export type TargetShow = components['schemas']['TargetShow'];
 export type TargetUnmap = components['schemas']['TargetUnmap'];
 export type TargetView = components['schemas']['TargetView'];
-export type Thresholds = components['schemas']['Thresholds'];
 export type TimeoutWishes = components['schemas']['TimeoutWishes'];
 export type Tls = components['schemas']['Tls'];
 export type TokenView = components['schemas']['TokenView'];

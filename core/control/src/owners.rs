@@ -152,7 +152,7 @@ impl<'a> OwnerProperty<'a> {
     }
 }
 
-/// Replaces the name of a user or group of this host by its number, in the name of a property. Others are unchanged.
+/// Replaces the name of a user or group of this host by its number, in the name of a property. Other names are unchanged.
 /// May query a directory service.
 ///
 /// # Errors

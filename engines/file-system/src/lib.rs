@@ -631,7 +631,7 @@ pub trait FileSystem: Send + Sync {
         let _ = (who, node);
         Err(FileError::Unsupported)
     }
-    /// The users, groups or projects that use space or have a quota, as of the last transaction group. Ends with
+    /// The users, groups or projects that use space or have a quota, as of the last transaction group. Stops with
     /// [`FileError::Gone`] when `may_continue` returns false. [`FileError::Unsupported`] where they are not counted,
     /// [`FileError::TooLarge`] if there are too many.
     fn owners(&self, kind: OwnerKind, may_continue: &dyn Fn() -> bool) -> Done<Owners> {

@@ -20,7 +20,7 @@ fn export_pauses_a_removal_and_the_next_import_continues_it() {
         "export_pauses_a_removal_and_the_next_import_continues_it",
         || {
             let engine = engine();
-            // A group leaves only if the others have room for its data.
+            // A group leaves only if the remaining groups have room for its data.
             let mut pool = mirror(engine, &sized_disks(&["a", "b"], 1 << 30));
             for round in 0..ROUNDS {
                 let names = [format!("c{round}"), format!("d{round}")];

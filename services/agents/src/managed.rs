@@ -291,7 +291,7 @@ fn judge(
         S::Absent => Ok(()),
         S::Stopped | S::Unknown if is_maintenance => Ok(()),
         S::Managed => match location() {
-            // Nobody shall stop a pool that is served, to run a command that its head performs.
+            // A pool that is served must not be stopped to run a command that its head performs.
             Location::Head(head) => refused(
                 format!("head {head} serves it"),
                 format!("run the command on {head}"),

@@ -88,7 +88,7 @@ pub fn perform(
     }
 }
 
-/// Reads properties: those of users, groups and projects, and others.
+/// Reads properties: those of users, groups and projects, and all other properties.
 fn get(context: &Context<'_>, name: &str, names: &[String]) -> Result<Answer, Failure> {
     let names = property_names(names);
     let is_of_owner = |name: &&String| OwnerProperty::parse(name).is_some();

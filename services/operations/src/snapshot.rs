@@ -188,7 +188,7 @@ pub fn replay(context: &Context<'_>, names: &[SnapshotName]) -> Result<(), Failu
     Ok(())
 }
 
-/// Refuses a range that ends before it begins: it selects nothing, which would pass for a success.
+/// Refuses a range with a first snapshot newer than its last one: it selects nothing, which would pass for a success.
 fn refuse_reversed(set: &SnapshotSet, tags: &[&str], selected: &[&str]) -> Result<(), Failure> {
     let Which::Range {
         first: Some(first),

@@ -422,7 +422,7 @@ fn device(id: String, kind: &str, times: &Timeouts, values: BTreeMap<String, Str
 }
 
 /// The consent of the witness before `head` is powered off by the devices of a level, from 1; none where it is not
-/// requested. Its time-out is longer than the agent waits.
+/// requested. Its time-out is longer than the agent's own.
 fn consent_device(appliance: &Appliance, name: &HeadName, level: usize) -> Option<Primitive> {
     let head = appliance
         .heads
