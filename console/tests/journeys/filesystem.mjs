@@ -32,7 +32,7 @@ export async function makesFileSystem({ browser, head }) {
   await dialog(operator).getByRole("alert").getByText(/this is no number of files/).waitFor();
   await dialog(operator).getByLabel("Quota of files", { exact: true }).fill("500");
   await send(operator, "Set the quota");
-  await users.getByRole("row", { name: /^54321 .* 1G 0 500/ }).waitFor();
+  await users.getByRole("row", { name: /^54321 .* 1(\.0)? GiB (0|–) 500/ }).waitFor();
   await users.getByRole("button", { name: "Change the quota of 54321" }).click();
   await dialog(operator).getByLabel("Quota", { exact: true }).fill("");
   await dialog(operator).getByLabel("Quota of files", { exact: true }).fill("");

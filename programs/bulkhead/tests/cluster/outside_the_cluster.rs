@@ -51,19 +51,29 @@ fn command_opens_cluster_pool_only_while_stopped() {
     const STOPPED: &str = r#"<primitive id="pool-tank" class="ocf" type="pool"><meta_attributes id="m"><nvpair id="n" name="target-role" value="Stopped"/></meta_attributes></primitive>"#;
     let machine = TestHost::with_exported_volume();
     let before = bytes(&machine);
-    for (words, resource, is_done) in [
-        ("volume list tank", STARTED, false),
-        ("volume list tank --maintenance", STARTED, false),
-        ("pool import tank", STARTED, false),
-        ("pool set tank comment=changed", STOPPED, false),
-        ("pool set tank comment=changed --maintenance", STOPPED, true),
+    // A list is requested from the head that serves the pool, and no cluster responds here.
+    let unknown = "the head that serves pool tank is unknown";
+    for (words, resource, refusal) in [
+        ("volume list tank", STARTED, Some(unknown)),
+        (
+            "volume list tank --maintenance",
+            STARTED,
+            Some("--maintenance"),
+        ),
+        ("pool import tank", STARTED, Some("--maintenance")),
+        (
+            "pool set tank comment=changed",
+            STOPPED,
+            Some("--maintenance"),
+        ),
+        ("pool set tank comment=changed --maintenance", STOPPED, None),
     ] {
         let output = on_a_head(&machine, words, resource).output().expect("runs");
         let said = String::from_utf8_lossy(&output.stderr);
-        let expected = if is_done { 0 } else { NEEDS_CONFIRMATION };
+        let expected = refusal.map_or(0, |_| NEEDS_CONFIRMATION);
         assert_eq!(output.status.code(), Some(expected), "{words}: {said}");
-        if !is_done {
-            assert!(said.contains("--maintenance"), "{words}: {said}");
+        if let Some(refusal) = refusal {
+            assert!(said.contains(refusal), "{words}: {said}");
             assert!(bytes(&machine) == before, "{words} wrote to the disks");
         }
     }
