@@ -369,22 +369,18 @@ fn add_fencing(
         let delay = ("pcmk_delay_base".to_owned(), seconds(fencing.delay_s));
         first.parameters.extend([delay]);
     }
-    let levels = fence_ids(head, fencing);
     // The consent is requested again for each level, because the first one may have failed long after its consent.
     // Pacemaker uses a device once in an operation, so each level has a device of its own for it.
-    let consents: Vec<Primitive> = (1..=levels.len())
-        .filter_map(|level| consent_device(appliance, head, level))
-        .collect();
-    for (index, ids) in (1..).zip(levels) {
-        let consent = consents.get(index as usize - 1);
-        let consent = consent.map(|device| device.id.clone()).into_iter();
+    for (index, ids) in (1..).zip(fence_ids(head, fencing)) {
+        let consent = consent_device(appliance, head, index);
+        let first = consent.iter().map(|device| device.id.clone());
         cib.topology.push(FencingLevel {
             head: head.clone(),
             index,
-            devices: consent.chain(ids).collect(),
+            devices: first.chain(ids).collect(),
         });
+        devices.extend(consent);
     }
-    devices.extend(consents);
     for device in &devices {
         cib.locations.push(Location {
             resource: device.id.clone(),
@@ -423,7 +419,7 @@ fn device(id: String, kind: &str, times: &Timeouts, values: BTreeMap<String, Str
 
 /// The consent of the witness before `head` is powered off by the devices of a level, from 1; none where it is not
 /// requested. Its time-out is longer than the agent's own.
-fn consent_device(appliance: &Appliance, name: &HeadName, level: usize) -> Option<Primitive> {
+fn consent_device(appliance: &Appliance, name: &HeadName, level: u32) -> Option<Primitive> {
     let head = appliance
         .heads
         .get(name)
@@ -771,8 +767,11 @@ mod tests {
         assert_eq!(levels.len(), 4);
         let mut used = std::collections::BTreeSet::new();
         for level in &levels {
-            let consent = format!("fence-{}-consent", level.head);
-            assert!(level.devices[0].starts_with(&consent), "{level:?}");
+            let consent = match level.index {
+                1 => format!("fence-{}-consent", level.head),
+                index => format!("fence-{}-consent-{index}", level.head),
+            };
+            assert_eq!(level.devices[0], consent);
             assert!(level.devices.len() > 1, "{level:?}");
             for device in &level.devices {
                 assert!(used.insert(device.clone()), "{device} is in two levels");
