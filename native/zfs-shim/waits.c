@@ -117,16 +117,22 @@ txg_wait_synced(dsl_pool_t *dp, uint64_t txg)
 	library(dp, txg);
 }
 
-int
-bh_export(const char *pool, boolean_t force)
+static void
+with_pool(const char *pool, void (*act)(spa_t *))
 {
 	spa_t *spa;
 
+	if (spa_open(pool, &spa, FTAG) != 0)
+		return;
+	act(spa);
+	spa_close(spa, FTAG);
+}
+
+int
+bh_export(const char *pool, boolean_t force)
+{
 	/* The next importer needs the list of incomplete devices. */
-	if (spa_open(pool, &spa, FTAG) == 0) {
-		bh_given_up_await(spa);
-		spa_close(spa, FTAG);
-	}
+	with_pool(pool, bh_given_up_await);
 	bh_removal_pause(pool);
 	exporting = B_TRUE;
 	int error = spa_export(pool, NULL, force, B_FALSE);
@@ -143,21 +149,11 @@ bh_export(const char *pool, boolean_t force)
 void
 bh_removal_pause(const char *pool)
 {
-	spa_t *spa;
-
-	if (spa_open(pool, &spa, FTAG) != 0)
-		return;
-	spa_vdev_remove_suspend(spa);
-	spa_close(spa, FTAG);
+	with_pool(pool, spa_vdev_remove_suspend);
 }
 
 void
 bh_removal_resume(const char *pool)
 {
-	spa_t *spa;
-
-	if (spa_open(pool, &spa, FTAG) != 0)
-		return;
-	spa_restart_removal(spa);
-	spa_close(spa, FTAG);
+	with_pool(pool, spa_restart_removal);
 }
