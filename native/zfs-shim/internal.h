@@ -112,8 +112,6 @@ boolean_t bh_is_read_root(const zio_t *zio);
 /* waits.c: all earlier changes are on disk on return; spa_export() with that shorter wait. */
 void bh_wait_until_written(dsl_pool_t *dp);
 int bh_export(const char *pool, boolean_t force);
-void bh_removal_pause(const char *pool);
-void bh_removal_resume(const char *pool);
 
 /*
  * in_place.c: between begin and end the calling thread commits an intent log, and runs the steps itself that the

@@ -282,11 +282,7 @@ bh_pool_destroy(const char *name)
 	if (error != 0)
 		return (error);
 	set_known_pool(NULL);
-	bh_removal_pause(name);
-	error = spa_destroy(name);
-	if (error != 0)
-		bh_removal_resume(name);
-	return (error);
+	return (spa_destroy(name));
 }
 
 /* Longest wait for a change of devices' states before the status of a pool is refused. */

@@ -10,7 +10,6 @@
 
 #include <sys/dsl_pool.h>
 #include <sys/txg.h>
-#include <sys/vdev_removal.h>
 #include <sys/zil_impl.h>
 
 /* This thread exports a pool. */
@@ -117,43 +116,18 @@ txg_wait_synced(dsl_pool_t *dp, uint64_t txg)
 	library(dp, txg);
 }
 
-static void
-with_pool(const char *pool, void (*act)(spa_t *))
-{
-	spa_t *spa;
-
-	if (spa_open(pool, &spa, FTAG) != 0)
-		return;
-	act(spa);
-	spa_close(spa, FTAG);
-}
-
 int
 bh_export(const char *pool, boolean_t force)
 {
+	spa_t *spa;
+
 	/* The next importer needs the list of incomplete devices. */
-	with_pool(pool, bh_given_up_await);
-	bh_removal_pause(pool);
+	if (spa_open(pool, &spa, FTAG) == 0) {
+		bh_given_up_await(spa);
+		spa_close(spa, FTAG);
+	}
 	exporting = B_TRUE;
 	int error = spa_export(pool, NULL, force, B_FALSE);
 	exporting = B_FALSE;
-	if (error != 0)
-		bh_removal_resume(pool);
 	return (error);
-}
-
-/*
- * Stops the thread that moves the data of a device that leaves the pool; an import starts it again. At its end it
- * changes the configuration, which the library asserts not to happen during an export, and stops it later.
- */
-void
-bh_removal_pause(const char *pool)
-{
-	with_pool(pool, spa_vdev_remove_suspend);
-}
-
-void
-bh_removal_resume(const char *pool)
-{
-	with_pool(pool, spa_restart_removal);
 }
