@@ -36,6 +36,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ),
     ("serving", &["units", "block-device"]),
     ("output", &[]),
+    ("hardware", &[]),
     ("reservations", &[]),
     ("scsi", &["units", "block-device", "reservations"]),
     ("iscsi", &["units", "block-device", "serving", "scsi"]),
@@ -130,6 +131,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "api",
         &[
+            "hardware",
             "units",
             "certificates",
             "control",
@@ -268,6 +270,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "head",
         &[
+            "hardware",
             "agents",
             "api",
             "appliance",

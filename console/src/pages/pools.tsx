@@ -14,6 +14,7 @@ import { overview } from "../state/live";
 import { useLoaded } from "../state/loaded";
 import { complain, tell } from "../state/notices";
 import { go, link } from "../state/route";
+import { DisksCard } from "./hardware";
 import { groupsOf, layoutProblem, LAYOUTS, type Layout } from "./layouts";
 import { lost, Overwrite } from "./overwrite";
 import { canServe, ServeButton } from "./pool";
@@ -44,6 +45,7 @@ export function PoolsPage() {
           ]}
         />
       </Card>
+      <DisksCard />
       {others.length > 0 && <Found pools={others} reload={found.reload} />}
       {creating && <CreatePool onClose={() => setCreating(false)} />}
     </Page>

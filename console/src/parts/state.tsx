@@ -5,6 +5,7 @@ import { Icon, type IconName } from "./icons";
 export type Tone = "good" | "warning" | "bad" | "idle" | "busy";
 
 const TONES: Record<string, Tone> = {
+  good: "good",
   online: "good",
   served: "good",
   up: "good",

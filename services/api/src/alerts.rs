@@ -99,6 +99,9 @@ pub fn of(overview: &Overview, problems: &[String]) -> Vec<Alert> {
             false => of_pool(pool, &causes, &mut alerts),
         }
     }
+    let faults = overview.hardware_faults.iter();
+    let faults = faults.filter(|fault| !causes.is_lost(&fault.head));
+    alerts.extend(faults.map(crate::hardware_faults::alert));
     of_exclusions(overview, &causes, &mut alerts);
     causes.fold_into(&mut alerts);
     for problem in problems {

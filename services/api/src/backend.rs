@@ -18,7 +18,7 @@ use takeover::timeline::TimedStep;
 use units::{HeadName, PoolName};
 
 use crate::view::{
-    ApplianceFile, DiskView, DrillView, HeadView, LinkView, Safeguards, Said, Sensor,
+    ApplianceFile, DiskView, DrillView, HardwareFault, HeadView, LinkView, Safeguards, Said, Sensor,
 };
 
 /// Receives progress messages.
@@ -228,7 +228,11 @@ pub trait Backend: Send + Sync + 'static {
     ) -> Result<Value, Failure>;
     /// Whole disks of this head.
     fn disks(&self) -> Result<Vec<DiskView>, Failure>;
-    /// Power and temperatures, as far as there are BMCs. May be some seconds old.
+    /// Switches the locate light of a disk's slot on this head.
+    fn locate(&self, disk: &str, is_on: bool) -> Result<Answer, Failure>;
+    /// Faults that the disks of this head and the BMCs of all heads report. May be some minutes old.
+    fn hardware_faults(&self) -> Vec<HardwareFault>;
+    /// The readings of the BMCs. May be some seconds old.
     fn sensors(&self) -> Vec<Sensor>;
     /// The kernel's counters of this head's interfaces.
     fn interfaces(&self) -> Vec<InterfaceCounters>;

@@ -35,6 +35,7 @@ pub(crate) fn router(api: &Arc<Api>) -> Router {
         .route(crate::peer::HELLO, get(crate::peer::hello))
         .route(crate::peer::ACCOUNTS, get(crate::peer::accounts))
         .route(crate::peer::TAKEOVER_STEPS, get(crate::takeovers::steps))
+        .route(crate::peer::HARDWARE, get(crate::hardware_faults::own))
         .route(
             crate::peer_keys::MISSING_KEYS,
             axum::routing::post(crate::peer_keys::missing),

@@ -132,6 +132,16 @@ pub struct Move {
     pub without_keys: bool,
 }
 
+/// The locate light of a disk's slot.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Locate {
+    /// The path of the disk.
+    pub disk: String,
+    /// Whether the light is on.
+    pub on: bool,
+}
+
 /// Any control request to a pool.
 #[derive(Deserialize, JsonSchema)]
 pub struct Question {
@@ -365,6 +375,11 @@ pub(crate) fn overview(api: &Api, _: &Call) -> Result<Reply, Failure> {
 
 pub(crate) fn disks(api: &Api, _: &Call) -> Result<Reply, Failure> {
     Reply::of(api.backend.disks()?)
+}
+
+pub(crate) fn locate(api: &Api, call: &Call) -> Result<Reply, Failure> {
+    let Locate { disk, on } = call.input()?;
+    Reply::of(bare(api.backend.locate(&disk, on)?))
 }
 
 pub(crate) fn operations(api: &Api, _: &Call) -> Result<Reply, Failure> {

@@ -18,6 +18,7 @@ pub mod certificate;
 mod connection_slots;
 mod dispatch;
 mod handlers;
+mod hardware_faults;
 mod limits;
 mod metrics;
 mod openapi;
@@ -46,6 +47,7 @@ use tokio::sync::Semaphore;
 
 pub use accounts::{Accounts, TokenView, UserView};
 pub use backend::{Backend, MissingKey};
+pub use hardware_faults::{DISK, SENSOR};
 pub use peer::Peers;
 pub use role::{Role, verb};
 pub use routes::openapi_document as openapi;

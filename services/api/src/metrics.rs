@@ -574,14 +574,36 @@ fn of_head(api: &Api) -> Vec<Family> {
         "gauge",
         "Temperature, by the BMC.",
     );
+    let mut fans = Family::new(
+        "bulkhead_head_fan_rpm",
+        "gauge",
+        "Speed of a fan, by the BMC.",
+    );
+    let mut faults = Family::new(
+        "bulkhead_hardware_fault",
+        "gauge",
+        "1 for each part that reports a fault: a disk by SMART, a sensor of a BMC.",
+    );
     for sensor in api.backend.sensors() {
         let labels = [("head", sensor.head.as_str()), ("sensor", &sensor.name)];
         match sensor.unit.as_str() {
             "watts" => power.add(&labels, sensor.value),
-            _ => heat.add(&labels, sensor.value),
+            "degrees_celsius" => heat.add(&labels, sensor.value),
+            "rpm" => fans.add(&labels, sensor.value),
+            _ => {}
         }
     }
-    vec![connections, streams, refused, power, heat]
+    for fault in api.backend.hardware_faults() {
+        let is_failing = if fault.is_failing { "true" } else { "false" };
+        let labels = [
+            ("head", fault.head.as_str()),
+            ("kind", &fault.kind),
+            ("name", &fault.name),
+            ("failing", is_failing),
+        ];
+        faults.add(&labels, 1.0);
+    }
+    vec![connections, streams, refused, power, heat, fans, faults]
 }
 
 fn of_interfaces(interfaces: &[InterfaceCounters]) -> Vec<Family> {

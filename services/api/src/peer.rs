@@ -37,6 +37,7 @@ use zeroize::Zeroizing;
 use crate::accounts::Merge;
 use crate::audit::{Audit, Entry};
 use crate::caller::{By, Caller, Link, ROLE_HEADER, USER_HEADER};
+use crate::view::HardwareFault;
 use crate::{Accounts, Api, Role};
 
 /// The path of the greeting.
@@ -49,6 +50,8 @@ pub const TAKEOVER_STEPS: &str = "/api/v1/peer/takeover-steps";
 const PROOF_DIGITS_MAX: usize = 128;
 /// A side's proof.
 const PROOF_HEADER: &str = "x-bulkhead-proof";
+/// The path of the faults of the disks of a head.
+pub const HARDWARE: &str = "/api/v1/peer/hardware";
 /// Separates these proofs from other uses of the key.
 const PURPOSE: &[u8] = b"bulkhead head api 1";
 /// The label of a channel binding (RFC 9266, section 2).
@@ -281,6 +284,11 @@ impl Peers {
     /// The takeover steps of a pool in the logs of `head`.
     pub(crate) fn takeover_steps(&self, head: &str, pool: &str) -> Option<Vec<TimedStep>> {
         self.look(head, &format!("{TAKEOVER_STEPS}?pool={pool}"))
+    }
+
+    /// The faults that the hardware of `head` reports.
+    pub(crate) fn hardware_faults(&self, head: &str) -> Option<Vec<HardwareFault>> {
+        self.look(head, HARDWARE)
     }
 
     /// Merges the accounts of other heads into ours.

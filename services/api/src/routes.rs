@@ -83,6 +83,7 @@ fn others() -> Vec<Route> {
     head("GET", "/overview", "The overview", Nothing, of::<Overview>, LOOK, h::overview),
     Route { method: "GET", path: "/stream", about: "Changes as they happen (server-sent events)", input: Nothing, output: nothing, status: 200, work: Work::Stream, wants_person: false, body_bytes_max: 0, example: None },
     head("GET", "/disks", "Whole disks of this head", Nothing, of::<Vec<DiskView>>, LOOK, h::disks),
+    head("POST", "/disks/locate", "Switch the locate light of a disk's slot on this head", Type(of::<h::Locate>), DONE, WORK, h::locate),
     head("GET", "/operations", "Background operations, the newest first", Nothing, of::<Vec<Operation>>, LOOK, h::operations),
     head("GET", "/operations/{operation}", "One operation", Nothing, of::<Operation>, LOOK, h::operation),
     head("DELETE", "/operations/{operation}", "Cancel a drill", Nothing, nothing, WORK, h::cancel).answering(204),

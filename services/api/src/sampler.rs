@@ -14,6 +14,7 @@ use units::PoolName;
 
 use crate::audit::Audit;
 use crate::backend::{Backend, ClusterState, Listener, PeerLosses, PoolLocation};
+use crate::hardware_faults::HardwareFaults;
 use crate::operations::Operations;
 use crate::peer::Peers;
 use crate::takeovers::{LogSources, Takeovers};
@@ -89,6 +90,7 @@ struct SamplerThread {
     /// The last known listeners of the servers on this head: a server may be too busy to respond.
     listeners: BTreeMap<String, Vec<Listener>>,
     alerts: alerts::FirstSeen,
+    hardware: HardwareFaults,
 }
 
 impl Sampler {
@@ -228,7 +230,14 @@ impl Sampler {
         }
         let metrics = metrics(&before, &statuses);
         let left = self.backend.left();
+        let own_faults = self.backend.hardware_faults();
+        let faults =
+            looking
+                .hardware
+                .of_all(own_faults, &cluster_state.heads, looking.peers.as_ref());
         let mut overview = self.overview_of(here, &cluster_state, &served, &left, &statuses);
+        overview.hardware_faults = faults;
+        overview.alerts = alerts::of(&overview, &cluster_state.problems);
         looking.alerts.note(&mut overview.alerts, overview.at_ms);
         let last = last_takeover(&looking.takeovers, &served, &statuses);
         let places = LogSources {
@@ -285,7 +294,7 @@ impl Sampler {
                 .extend(shared.remove(name).unwrap_or_default());
             pool
         });
-        let mut overview = Overview {
+        Overview {
             appliance: cluster_state.appliance.clone(),
             this_head: here,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -294,12 +303,11 @@ impl Sampler {
             pools: pools.collect(),
             links: cluster_state.links.clone(),
             safeguards: cluster_state.safeguards.clone(),
+            hardware_faults: Vec::new(),
             last_takeover: None,
             alerts: Vec::new(),
             operations: self.operations.list(),
-        };
-        overview.alerts = alerts::of(&overview, &cluster_state.problems);
-        overview
+        }
     }
 
     /// Streams the events of a pool since the last sample.

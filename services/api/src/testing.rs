@@ -23,7 +23,7 @@ use crate::backend::{
     InterfaceCounters, Listener, PeerLosses, Progress,
 };
 use crate::caller::{CSRF_HEADER, Link};
-use crate::view::{ApplianceFile, DiskView, DrillView, Said, Sensor};
+use crate::view::{ApplianceFile, DiskView, DrillView, HardwareFault, Said, Sensor};
 use crate::{Api, MissingKey, Peers, Role};
 
 pub(crate) const PASSWORD: &str = "three short words";
@@ -133,6 +133,12 @@ impl Backend for TestBackend {
     }
     fn disks(&self) -> Result<Vec<DiskView>, Failure> {
         Ok(Vec::new())
+    }
+    fn locate(&self, _: &str, _: bool) -> Result<Answer, Failure> {
+        done()
+    }
+    fn hardware_faults(&self) -> Vec<HardwareFault> {
+        Vec::new()
     }
     fn sensors(&self) -> Vec<Sensor> {
         Vec::new()

@@ -10,6 +10,7 @@ use control::answer::{
     Answer, Event, FileSystemActivity, PoolStatus, PoolSummary, RequestActivity, VolumeActivity,
 };
 use control::{Advice, Failure};
+use hardware::smart::DiskHealth;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -34,6 +35,9 @@ pub struct Overview {
     /// The safeguards that a takeover depends on.
     #[serde(default)]
     pub safeguards: Safeguards,
+    /// Faults that the hardware of the heads reports.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hardware_faults: Vec<HardwareFault>,
     /// The latest start of a pool's service.
     pub last_takeover: Option<Takeover>,
     /// Conditions that need attention, the worst first.
@@ -569,6 +573,36 @@ pub struct DiskView {
     pub model: Option<String>,
     /// Its user, such as `pool tank`.
     pub used_by: Option<String>,
+    /// Its slot, if it is in an enclosure: the enclosure and the name of the slot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot: Option<String>,
+    /// Whether the slot has a locate light.
+    #[serde(default)]
+    pub has_light: bool,
+    /// The number of paths of a multipath device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paths: Option<usize>,
+    /// Its health by SMART, at most some minutes old.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health: Option<DiskHealth>,
+}
+
+/// A fault that the hardware of a head reports.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HardwareFault {
+    /// The head.
+    pub head: String,
+    /// `disk` or `sensor`.
+    pub kind: String,
+    /// The path of the disk, or the name of the sensor.
+    pub name: String,
+    /// The model, serial number and slot of a disk, as far as they are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Whether the part has failed, or predicts that.
+    pub is_failing: bool,
+    /// The faults, each in words.
+    pub faults: Vec<String>,
 }
 
 /// A reading of a head's sensor.
@@ -578,8 +612,11 @@ pub struct Sensor {
     pub head: String,
     /// Its name in the BMC.
     pub name: String,
-    /// `watts` or `degrees_celsius`.
+    /// `watts`, `degrees_celsius`, `rpm`, `volts`, `amps` or `percent`.
     pub unit: String,
     /// The reading.
     pub value: f64,
+    /// `ok`, `warning` or `critical`, by the thresholds of the BMC.
+    #[serde(default)]
+    pub state: String,
 }

@@ -61,6 +61,12 @@ pub enum HeadVerb {
     /// Show the alerts, the most severe first, with advice
     #[command(after_help = ALERTS_EXAMPLES)]
     Alerts,
+    /// Show the disks of this head with their health, slots and users
+    #[command(after_help = DISKS_EXAMPLES)]
+    Disks,
+    /// Switch the locate light of a disk's slot on or off
+    #[command(after_help = LOCATE_EXAMPLES)]
+    Locate(LocateArgs),
     /// Perform the JSON request on the standard input, for a head
     #[command(hide = true)]
     Perform,
@@ -72,12 +78,35 @@ const ALERTS_EXAMPLES: &str = "Examples:
 
 It checks itself, whether `bulkhead head` runs or not. Pools that other heads serve are left out.";
 
+const DISKS_EXAMPLES: &str = "Examples:
+  bulkhead head disks
+  bulkhead head disks --json
+
+smartctl (package smartmontools) reads the health. A disk that sleeps is not woken.";
+
+const LOCATE_EXAMPLES: &str = "Examples:
+  bulkhead head locate /dev/disk/by-id/wwn-0x5000c500a1b20100
+  bulkhead head locate /dev/disk/by-id/wwn-0x5000c500a1b20100 --off
+
+Only slots of enclosures that the kernel knows (driver ses) have a light.";
+
 const CERTIFICATE_EXAMPLES: &str = "Examples:
   bulkhead head certificate
   bulkhead head certificate --name left.example.org --name 10.77.9.11
   bulkhead head certificate --certificate chain.pem --key key.pem
 
 A running head uses it from the next connection on.";
+
+/// `head locate`
+#[derive(Debug, Args)]
+pub struct LocateArgs {
+    /// The disk, by any of its paths
+    #[arg(value_name = "DISK")]
+    pub disk: String,
+    /// Switch the light off
+    #[arg(long)]
+    pub off: bool,
+}
 
 /// `head certificate`
 #[derive(Debug, Args)]

@@ -14,7 +14,7 @@ use api::backend::{
     ApplianceInput, ApplianceVerb, ClusterState, DrillInput, HostLosses, InterfaceCounters,
     Listener, PeerLosses, Progress,
 };
-use api::view::{DiskView, DrillView, Said, Sensor};
+use api::view::{DiskView, DrillView, HardwareFault, Said, Sensor};
 use cluster::host::{Host as _, Local};
 use cluster::process::Invocation;
 use control::answer::{Done, PoolSummary};
@@ -30,9 +30,10 @@ use takeover::timeline::TimedStep;
 use units::{HeadName, PoolName};
 
 use super::clients::Clients;
+use super::disk_health::DiskHealths;
 use super::heartbeats::Heartbeats;
 use super::sensors::Sensors;
-use super::{cluster_view, console, disks, host_losses, interfaces, logs, safeguards};
+use super::{cluster_view, console, disk_health, disks, host_losses, interfaces, logs, safeguards};
 use crate::args::{API_PORT, HeadArgs, MoveArgs};
 
 /// Time-out of a request that opens a pool, or searches for pools.
@@ -57,6 +58,7 @@ pub struct Host {
     args: HeadArgs,
     common: Common,
     sensors: Arc<Sensors>,
+    disk_health: Arc<DiskHealths>,
     clients: Clients,
     heartbeats: Heartbeats,
     safeguards: safeguards::Watch,
@@ -65,10 +67,12 @@ pub struct Host {
 impl Host {
     /// A head with these options.
     pub fn new(args: HeadArgs, common: Common) -> Self {
+        let file = common.settings.run_dir.join(disk_health::FILE);
         Self {
             args,
             common,
             sensors: Arc::default(),
+            disk_health: Arc::new(DiskHealths::stored_in(file)),
             clients: Clients::default(),
             heartbeats: Heartbeats::default(),
             safeguards: safeguards::Watch::default(),
@@ -79,6 +83,9 @@ impl Host {
     pub fn for_single_check(args: HeadArgs, common: Common) -> Self {
         Self {
             safeguards: safeguards::Watch::once(),
+            disk_health: Arc::new(DiskHealths::only_stored_in(
+                common.settings.run_dir.join(disk_health::FILE),
+            )),
             ..Self::new(args, common)
         }
     }
@@ -449,7 +456,20 @@ impl Backend for Host {
     }
 
     fn disks(&self) -> Result<Vec<DiskView>, Failure> {
-        Ok(disks::all(&self.discover().unwrap_or_default()))
+        let pools = self.discover().unwrap_or_default();
+        Ok(disks::all(&pools, &self.disk_health.get()))
+    }
+
+    fn locate(&self, disk: &str, is_on: bool) -> Result<Answer, Failure> {
+        disks::locate(disk, is_on)
+    }
+
+    fn hardware_faults(&self) -> Vec<HardwareFault> {
+        let disks = self.disk_health.faults(&self.head());
+        disks
+            .into_iter()
+            .chain(self.sensors.faults(&self.args.file))
+            .collect()
     }
 
     fn sensors(&self) -> Vec<Sensor> {

@@ -11,6 +11,7 @@ mod backend;
 mod clients;
 mod cluster_view;
 mod console;
+mod disk_health;
 mod disks;
 pub mod facts;
 pub mod hand_over;
@@ -52,6 +53,8 @@ pub fn run(command: &HeadCommand, common: &Common, out: Printer) -> Result<(), F
         None => serve(command, common),
         Some(HeadVerb::Openapi) => out.text(&rendering::document(&api::openapi())),
         Some(HeadVerb::Alerts) => alerts(&command.serve, common, out),
+        Some(HeadVerb::Disks) => show_disks(&command.serve, common, out),
+        Some(HeadVerb::Locate(args)) => out.answer(&disks::locate(&args.disk, !args.off)?),
         Some(HeadVerb::Perform) => pool_access::child::perform(common, out),
         Some(HeadVerb::Certificate(args)) => {
             let message = certificate(args, folder)?;
@@ -83,6 +86,22 @@ fn alerts(args: &HeadArgs, common: &Common, out: Printer) -> Result<(), Failure>
             .iter()
             .map(|alert| alert_lines(alert, now_s))
             .collect(),
+    })
+}
+
+fn show_disks(args: &HeadArgs, common: &Common, out: Printer) -> Result<(), Failure> {
+    let backend = backend::Host::for_single_check(args.clone(), common.clone());
+    let pools = api::Backend::discover(&backend).unwrap_or_default();
+    let (health, missing) = disk_health::read_all();
+    let disks = disks::all(&pools, &health);
+    out.either(&disks, || {
+        let mut text = disks::table(&disks);
+        if let Some(why) = &missing {
+            text.push_str(&format!(
+                "the health is unknown: {why}; install smartmontools\n"
+            ));
+        }
+        text
     })
 }
 

@@ -1,21 +1,21 @@
-//! Power and temperatures from the BMCs of the appliance file, read with ipmitool(1) in the background and
-//! rarely: a BMC is slow, and must never block a request.
+//! The sensors of the BMCs of the appliance file, read with ipmitool(1) in the background and rarely: a BMC is slow, and
+//! must never block a request.
 
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use api::view::Sensor;
-use appliance::{Appliance, Privilege};
+use api::SENSOR;
+use api::view::{HardwareFault, Sensor};
+use appliance::{Appliance, Bmc, Privilege};
 use cluster::host::{Host, Local};
 use cluster::process::Invocation;
+use hardware::sensors::{self, Reading};
 
 /// Maximum age of a value.
 const AGE_MAX: Duration = Duration::from_secs(60);
 /// Time-out of a BMC.
 const BMC_WAIT: Duration = Duration::from_secs(20);
-/// Most sensors of each head.
-const SENSORS_MAX: usize = 64;
 
 /// The last values of the BMCs.
 #[derive(Default)]
@@ -26,34 +26,47 @@ pub struct Sensors {
 #[derive(Default)]
 struct Last {
     sensors: Vec<Sensor>,
+    faults: Vec<HardwareFault>,
     asked: Option<Instant>,
 }
 
 impl Sensors {
     /// The last values. Starts an update if they are old.
-    pub fn get(self: &std::sync::Arc<Self>, file: &Path) -> Vec<Sensor> {
+    pub fn get(self: &Arc<Self>, file: &Path) -> Vec<Sensor> {
+        self.update(file);
+        self.last.lock().expect("no holder panics").sensors.clone()
+    }
+
+    /// The last faults. Starts an update if they are old.
+    pub fn faults(self: &Arc<Self>, file: &Path) -> Vec<HardwareFault> {
+        self.update(file);
+        self.last.lock().expect("no holder panics").faults.clone()
+    }
+
+    fn update(self: &Arc<Self>, file: &Path) {
         let mut last = self.last.lock().expect("no holder panics");
-        if last.asked.is_none_or(|asked| asked.elapsed() > AGE_MAX) {
-            last.asked = Some(Instant::now());
-            let (own, file) = (std::sync::Arc::clone(self), file.to_owned());
-            let ask = move || {
-                let Ok(appliance) = cluster::appliance_file::load(&file) else {
-                    return;
-                };
-                let sensors = ask_all(&appliance, &Local::default());
-                own.last.lock().expect("no holder panics").sensors = sensors;
-            };
-            // Without a thread, the old values stay.
-            let _ = std::thread::Builder::new()
-                .name("sensors".into())
-                .spawn(ask);
+        if last.asked.is_some_and(|asked| asked.elapsed() <= AGE_MAX) {
+            return;
         }
-        last.sensors.clone()
+        last.asked = Some(Instant::now());
+        let (own, file) = (Arc::clone(self), file.to_owned());
+        let ask = move || {
+            let Ok(appliance) = cluster::appliance_file::load(&file) else {
+                return;
+            };
+            let (sensors, faults) = ask_all(&appliance, &Local::default());
+            let mut last = own.last.lock().expect("no holder panics");
+            (last.sensors, last.faults) = (sensors, faults);
+        };
+        // Without a thread, the old values stay.
+        let _ = std::thread::Builder::new()
+            .name("sensors".into())
+            .spawn(ask);
     }
 }
 
-fn ask_all(appliance: &Appliance, machine: &dyn Host) -> Vec<Sensor> {
-    let mut sensors = Vec::new();
+fn ask_all(appliance: &Appliance, machine: &dyn Host) -> (Vec<Sensor>, Vec<HardwareFault>) {
+    let (mut values, mut faults) = (Vec::new(), Vec::new());
     for (name, head) in &appliance.heads {
         let Some(bmc) = head
             .fencing
@@ -62,43 +75,76 @@ fn ask_all(appliance: &Appliance, machine: &dyn Host) -> Vec<Sensor> {
         else {
             continue;
         };
-        let (address, port) = (bmc.address.to_string(), bmc.port.to_string());
-        let (password, cipher) = (bmc.password_file.to_string_lossy(), bmc.cipher.to_string());
-        let level = match bmc.privilege {
-            Privilege::Operator => "OPERATOR",
-            Privilege::Administrator => "ADMINISTRATOR",
+        let ask = |what: &[&str]| match machine.run(&invocation(bmc, what)) {
+            Ok(output) => output.text(),
+            Err(error) => {
+                tracing::debug!(head = %name, %error, "ask the BMC");
+                String::new()
+            }
         };
-        let arguments = [
-            "-I", "lanplus", "-H", &address, "-p", &port, "-U", &bmc.user, "-f", &password, "-C",
-            &cipher, "-L", level, "-c", "sdr", "list", "full",
-        ];
-        let invocation = Invocation::new("ipmitool", &arguments).within(BMC_WAIT);
-        match machine.run(&invocation) {
-            Ok(output) => sensors.extend(parse(name.as_str(), &output.text())),
-            Err(error) => tracing::debug!(head = %name, %error, "ask the BMC"),
-        }
+        let readings = sensors::values(&ask(&sensors::VALUES));
+        let states = match readings.is_empty() {
+            // A BMC that does not respond is not asked twice.
+            true => Vec::new(),
+            false => sensors::bad_states(&ask(&sensors::STATES)),
+        };
+        faults.extend(faults_of(name.as_str(), &readings, states));
+        values.extend(readings.into_iter().map(|reading| Sensor {
+            head: name.to_string(),
+            name: reading.name,
+            unit: reading.unit.to_owned(),
+            value: reading.value,
+            state: reading.state.to_owned(),
+        }));
     }
-    sensors
+    (values, faults)
 }
 
-/// Parses `ipmitool -c sdr`: name, value, unit, state, separated by commas.
-fn parse(head: &str, text: &str) -> Vec<Sensor> {
-    let lines = text.lines().filter_map(|line| {
-        let mut words = line.split(',');
-        let (name, value, unit) = (words.next()?, words.next()?, words.next()?);
-        let unit = match unit {
-            "Watts" => "watts",
-            "degrees C" => "degrees_celsius",
-            _ => return None,
+fn invocation(bmc: &Bmc, what: &[&str]) -> Invocation {
+    let (address, port) = (bmc.address.to_string(), bmc.port.to_string());
+    let (password, cipher) = (bmc.password_file.to_string_lossy(), bmc.cipher.to_string());
+    let level = match bmc.privilege {
+        Privilege::Operator => "OPERATOR",
+        Privilege::Administrator => "ADMINISTRATOR",
+    };
+    let mut arguments = vec![
+        "-I", "lanplus", "-H", &address, "-p", &port, "-U", &bmc.user, "-f", &password, "-C",
+        &cipher, "-L", level,
+    ];
+    arguments.extend(what);
+    Invocation::new("ipmitool", &arguments).within(BMC_WAIT)
+}
+
+fn faults_of(
+    head: &str,
+    readings: &[Reading],
+    states: Vec<(String, String)>,
+) -> Vec<HardwareFault> {
+    let fault = |name: &str, is_failing, what: String| HardwareFault {
+        head: head.to_owned(),
+        kind: SENSOR.to_owned(),
+        name: name.to_owned(),
+        description: None,
+        is_failing,
+        faults: vec![what],
+    };
+    let of_values = readings.iter().filter(|one| one.state != "ok");
+    let of_values = of_values.map(|one| {
+        let unit = match one.unit {
+            "degrees_celsius" => "°C",
+            "rpm" => "rpm",
+            "percent" => "%",
+            "volts" => "V",
+            "amps" => "A",
+            _ => "W",
         };
-        Some(Sensor {
-            head: head.to_owned(),
-            name: name.to_owned(),
-            unit: unit.to_owned(),
-            value: value.parse().ok()?,
-        })
+        let what = format!("{} {unit} is {} for its BMC", one.value, one.state);
+        fault(&one.name, one.state == "critical", what)
     });
-    lines.take(SENSORS_MAX).collect()
+    let of_states = states
+        .into_iter()
+        .map(|(name, state)| fault(&name, true, state.to_lowercase()));
+    of_values.chain(of_states).collect()
 }
 
 #[cfg(test)]
@@ -106,11 +152,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn watts_and_degrees_are_parsed_and_others_skipped() {
-        let text = "Inlet Temp,23,degrees C,ok,7.1,System Board\nFan 1,4200,RPM,ok\n\
-                    Pwr Consumption,126,Watts,ok\nBroken,,degrees C,ns\n\n";
-        let found = parse("left", text);
-        let units: Vec<_> = found.iter().map(|s| (s.unit.as_str(), s.value)).collect();
-        assert_eq!(units, [("degrees_celsius", 23.0), ("watts", 126.0)]);
+    fn value_beyond_a_threshold_and_bad_state_are_faults() {
+        let readings = sensors::values("Fan 1,420,RPM,lcr\nInlet Temp,23,degrees C,ok\n");
+        let states = vec![("PS2 Status".to_owned(), "Failure detected".to_owned())];
+        let found = faults_of("left", &readings, states);
+        let found: Vec<_> = found
+            .iter()
+            .map(|one| (one.name.as_str(), one.is_failing, one.faults[0].as_str()))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                ("Fan 1", true, "420 rpm is critical for its BMC"),
+                ("PS2 Status", true, "failure detected"),
+            ]
+        );
     }
 }

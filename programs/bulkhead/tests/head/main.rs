@@ -11,6 +11,7 @@ mod encrypted_copies;
 mod encryption;
 mod file_systems;
 mod frozen;
+mod hardware;
 mod help_examples;
 mod in_use;
 mod kerberos;
