@@ -12,6 +12,7 @@ use appliance::xml::{Element, XmlError};
 
 use crate::host::{Host, HostError, must};
 use crate::process::Invocation;
+use crate::situation::{PendingPowerOff, Situation, SituationError};
 
 /// How often a patch is rebuilt when other clients change the configuration concurrently.
 const ATTEMPTS_MAX: u32 = 10;
@@ -36,6 +37,9 @@ pub enum CibError {
     /// A removed resource still runs.
     #[error("{0} is not stopped; `crm_mon -1` shows why")]
     Runs(String),
+    /// Pacemaker stops no resource of a head before.
+    #[error("{0}")]
+    PowerOff(PendingPowerOff),
     /// Every attempt met a newer configuration.
     #[error("the configuration changed {ATTEMPTS_MAX} times while it was being changed; try again")]
     Contended(#[source] HostError),
@@ -67,6 +71,10 @@ pub fn configure(machine: &dyn Host, desired: &Cib) -> Result<Vec<CibChange>, Ci
 ///
 /// The cluster does not respond, refuses the change, or does not stop them in time.
 pub fn stop(machine: &dyn Host, ids: &BTreeSet<String>) -> Result<(), CibError> {
+    let before = situation(machine)?;
+    if let Some(pending) = before.pending_power_off() {
+        return Err(CibError::PowerOff(pending));
+    }
     change(machine, &|before| stopped(before, ids))?;
     // A resource that is about to start does not run yet. Unrelated actions of the cluster may stay pending.
     let wait_s = SETTLE_TIME_LIMIT.as_secs().to_string();
@@ -76,9 +84,14 @@ pub fn stop(machine: &dyn Host, ids: &BTreeSet<String>) -> Result<(), CibError> 
     }
     let deadline = Instant::now() + STOP_TIME_LIMIT;
     loop {
-        let running = running(machine, ids)?;
+        let now = situation(machine)?;
+        let mut running = now.active_or_failed();
+        running.retain(|id| ids.contains(id));
         if running.is_empty() {
             return Ok(());
+        }
+        if let Some(pending) = now.new_failed_power_off(&before) {
+            return Err(CibError::PowerOff(pending));
         }
         if Instant::now() >= deadline {
             return Err(CibError::Runs(running.join(", ")));
@@ -87,16 +100,11 @@ pub fn stop(machine: &dyn Host, ids: &BTreeSet<String>) -> Result<(), CibError> 
     }
 }
 
-/// The resources that run, or that failed and may run.
-fn running(machine: &dyn Host, ids: &BTreeSet<String>) -> Result<Vec<String>, CibError> {
-    let look = Invocation::new("crm_mon", &["--output-as", "xml"]).within(TIME_LIMIT);
-    let seen = Element::parse(&must(machine, &look)?.text())?;
-    let resources = seen.child("resources");
-    let resources = resources.into_iter().flat_map(|all| &all.children);
-    let is = |one: &Element, name: &str| one.attribute(name) == Some("true");
-    let runs = resources.filter(|one| is(one, "active") || is(one, "failed"));
-    let runs = runs.filter_map(Element::id).filter(|id| ids.contains(*id));
-    Ok(runs.map(str::to_owned).collect())
+fn situation(machine: &dyn Host) -> Result<Situation, CibError> {
+    Situation::look(machine).map_err(|error| match error {
+        SituationError::Tool(error) => CibError::Tool(error),
+        SituationError::Xml(error) => CibError::Xml(error),
+    })
 }
 
 fn change(
@@ -154,4 +162,31 @@ const CODES_OUTDATED: [i32; 2] = [103, 65];
 
 fn is_outdated(error: &HostError) -> bool {
     matches!(error, HostError::Failed { code, .. } if CODES_OUTDATED.contains(code))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::fake::{FakeCluster, FakeHost};
+
+    /// `apply` and `retire` have Pacemaker stop resources, which it does not do before the power-off is confirmed.
+    #[test]
+    fn resources_are_not_stopped_while_a_power_off_is_pending() {
+        let cluster = Arc::new(Mutex::new(FakeCluster {
+            unconfirmed: Some("left".to_owned()),
+            ..FakeCluster::default()
+        }));
+        let machine = FakeHost::new("right", &cluster);
+        let begun = Instant::now();
+        let refused = stop(&machine, &["pool-tank".to_owned()].into());
+        let message = refused.expect_err("it is pending").to_string();
+        assert!(
+            message.contains("the power-off of left is pending"),
+            "{message}"
+        );
+        assert!(begun.elapsed() < STOP_TIME_LIMIT / 2);
+        assert!(cluster.lock().expect("no panic").log.is_empty());
+    }
 }

@@ -24,6 +24,8 @@ pub struct FakeCluster {
     pub sticks: bool,
     /// Number of commands until the run is killed: the next one panics.
     pub fuse: Option<u32>,
+    /// A head that is lost, and that no fence device has confirmed to be off.
+    pub unconfirmed: Option<String>,
     /// A unit that exits right after its start.
     pub dies: Option<String>,
 }
@@ -41,8 +43,12 @@ impl FakeCluster {
             let is_active = self.sticks || !one.to_string().contains("value=\"Stopped\"");
             format!("<resource id=\"{id}\" active=\"{is_active}\" failed=\"false\"/>")
         });
+        let lost = self.unconfirmed.iter();
+        let lost =
+            lost.map(|head| format!("<node name=\"{head}\" online=\"false\" unclean=\"true\"/>"));
         format!(
-            "<pacemaker-result><resources>{}</resources></pacemaker-result>",
+            "<pacemaker-result><nodes>{}</nodes><resources>{}</resources></pacemaker-result>",
+            lost.collect::<String>(),
             lines.collect::<String>()
         )
     }

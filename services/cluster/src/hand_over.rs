@@ -204,6 +204,9 @@ fn wait(
         ) {
             return Err(failed(why));
         }
+        if let Some(pending) = now.new_failed_power_off(before) {
+            return Err(failed(pending.to_string()));
+        }
         if Instant::now() >= deadline {
             let waited_s = limit.as_secs();
             return Err(failed(format!(
@@ -251,9 +254,11 @@ impl Situation {
         if options.is_some_and(|options| is(options, "maintenance-mode")) {
             return Some("the cluster is in maintenance mode".to_owned());
         }
-        let dc = self.section("summary").find(|e| e.name == "current_dc");
-        if dc.is_some_and(|dc| dc.attribute("with_quorum") == Some("false")) {
+        if !self.has_quorum() {
             return Some("the heads that see each other have no quorum".to_owned());
+        }
+        if let Some(pending) = self.pending_power_off() {
+            return Some(pending.to_string());
         }
         let Some(node) = self.node(to) else {
             return Some("the cluster does not know it: it was never a member".to_owned());
@@ -269,7 +274,7 @@ impl Situation {
         if is(node, "maintenance") {
             return Some("it is in maintenance".to_owned());
         }
-        if is(node, "pending") || is(node, "unclean") || is(node, "shutdown") {
+        if is(node, "pending") || is(node, "shutdown") {
             return Some(
                 "it is joining or leaving the cluster: try again in a few seconds".to_owned(),
             );
@@ -376,6 +381,9 @@ mod tests {
         /// The head that serves the pool.
         at: Mutex<&'static str>,
         right: &'static str,
+        left: &'static str,
+        /// Attempts to power a head off, before and after a request to move the pool.
+        attempts: [&'static str; 2],
         options: &'static str,
         quorum: &'static str,
         failure: &'static str,
@@ -392,6 +400,8 @@ mod tests {
                 bans: "",
                 at: Mutex::new(at),
                 right: HEALTHY,
+                left: HEALTHY,
+                attempts: ["", ""],
                 options: "",
                 quorum: "true",
                 failure: "",
@@ -416,11 +426,18 @@ mod tests {
             let failure = if moved { self.failure } else { "" };
             format!(
                 r#"<pacemaker-result><summary><current_dc with_quorum="{}"/><cluster_options {}/></summary>
-                <nodes><node name="left" {HEALTHY}/><node name="right" {}/></nodes>
+                <nodes><node name="left" {}/><node name="right" {}/></nodes>
                 <resources>{resources}</resources><failures>{failure}</failures><bans>{}</bans>
+                <fence_history>{}</fence_history>
                 <node_history><node name="right"><resource_history id="pool-tank" migration-threshold="3"
                 fail-count="{}" last-failure="Sat Nov 28 09:00:00 2026"/></node></node_history></pacemaker-result>"#,
-                self.quorum, self.options, self.right, self.bans, self.fail_count
+                self.quorum,
+                self.options,
+                self.left,
+                self.right,
+                self.bans,
+                self.attempts[usize::from(moved)],
+                self.fail_count
             )
         }
 
@@ -552,6 +569,72 @@ mod tests {
             .try_move("middle")
             .expect_err("unknown");
         assert!(message.contains("left, right"), "{message}");
+    }
+
+    const LOST: &str = r#"online="false" unclean="true""#;
+    const FAILED: &str = r#"<fence_event action="off" target="left" status="pending"/>
+        <fence_event action="off" target="left" status="failed" completed="2026-11-28 17:35:34Z"/>"#;
+
+    /// Pacemaker starts no pool before it. Until then it lists the pool on the lost head.
+    #[test]
+    fn a_pending_power_off_refuses_every_move_at_once() {
+        let cases = [("right", ""), ("right", FAILED), ("left", FAILED)];
+        for (to, attempts) in cases {
+            let cluster = Cluster {
+                left: LOST,
+                attempts: [attempts, attempts],
+                ..Cluster::new("left")
+            };
+            let message = cluster.try_move(to).expect_err("a power-off is pending");
+            for part in [
+                "the power-off of left is pending",
+                "No takeover: fencing is not confirmed",
+            ] {
+                assert!(message.contains(part), "{message}");
+            }
+            let confirms = message.contains("`stonith_admin --confirm left`");
+            assert_eq!(confirms, !attempts.is_empty(), "{message}");
+            assert!(cluster.log.lock().expect("no panic").is_empty(), "{to}");
+        }
+    }
+
+    /// The previous server did not stop the pool, and no device powers it off.
+    #[test]
+    fn a_power_off_that_fails_during_a_move_ends_it() {
+        let cluster = Cluster {
+            failure: r#"<failure op_key="pool-tank_stop_0" node="left" exitreason="hung"/>"#,
+            attempts: ["", FAILED],
+            ..Cluster::new("left")
+        };
+        // The head is lost by the move.
+        let lost = LostByMove(cluster);
+        let pool = "tank".parse().expect("a good name");
+        let to = "right".parse().expect("a good name");
+        let begun = Instant::now();
+        let message = hand_over(&lost, &appliance(), &pool, &to).expect_err("it is not served");
+        assert!(begun.elapsed() < Duration::from_secs(30));
+        let message = message.to_string();
+        assert!(
+            message.contains("`stonith_admin --confirm left`"),
+            "{message}"
+        );
+        let log = lost.0.log.lock().expect("no panic");
+        assert!(log[1].ends_with("--clear"), "{log:?}");
+    }
+
+    struct LostByMove(Cluster);
+
+    impl Host for LostByMove {
+        fn run(&self, invocation: &Invocation) -> Result<Output, RunError> {
+            let mut output = self.0.run(invocation)?;
+            if !self.0.log.lock().expect("no panic").is_empty() {
+                let text = output.text();
+                let healthy = format!(r#"name="left" {HEALTHY}"#);
+                let lost = format!(r#"name="left" {LOST}"#);
+                output.stdout = text.replace(&healthy, &lost).into_bytes();
+            }
+            Ok(output)
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The state of the cluster as crm_mon(8) reports it.
 
+use std::fmt;
+
 use appliance::xml::{Element, XmlError};
 use units::HeadName;
 
@@ -15,6 +17,37 @@ pub enum SituationError {
     /// Its output cannot be parsed.
     #[error("parse the output of crm_mon")]
     Xml(#[from] XmlError),
+}
+
+/// A head that has to be off before Pacemaker acts on its resources, and that no fence device has confirmed to be off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingPowerOff {
+    /// The head.
+    pub head: String,
+    /// Time of the last attempt, if it failed.
+    pub failed_at: Option<String>,
+}
+
+impl fmt::Display for PendingPowerOff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let head = &self.head;
+        write!(
+            f,
+            "the power-off of {head} is pending, and no fence device has confirmed it; until then the cluster moves no pool. "
+        )?;
+        match self.failed_at {
+            None => write!(
+                f,
+                "Its fence devices are being tried: repeat the command in a minute"
+            )?,
+            Some(_) => write!(
+                f,
+                "The last attempt failed: repair the fence device, or cut all power of {head} and only then run \
+                 `stonith_admin --confirm {head}`"
+            )?,
+        }
+        f.write_str(" (\"No takeover: fencing is not confirmed\" in the guide to failures)")
+    }
 }
 
 /// The output of crm_mon(8).
@@ -53,6 +86,13 @@ impl Situation {
         active.filter_map(Element::id).map(str::to_owned).collect()
     }
 
+    /// The names of the resources that run, or that failed and may run.
+    pub(crate) fn active_or_failed(&self) -> Vec<String> {
+        let all = self.section("resources");
+        let active = all.filter(|one| is(one, "active") || is(one, "failed"));
+        active.filter_map(Element::id).map(str::to_owned).collect()
+    }
+
     /// The names of the resources that run, or may still run, on this head.
     pub(crate) fn active_on(&self, head: &HeadName) -> Vec<String> {
         let is_on = |one: &&Element| {
@@ -64,20 +104,61 @@ impl Situation {
         active.filter_map(Element::id).map(str::to_owned).collect()
     }
 
+    /// Whether the heads that see each other may act.
+    pub(crate) fn has_quorum(&self) -> bool {
+        let dc = self.section("summary").find(|e| e.name == "current_dc");
+        dc.is_none_or(|dc| dc.attribute("with_quorum") != Some("false"))
+    }
+
+    /// The power-off that the cluster requires and that is not confirmed. Without quorum it powers no head off.
+    pub(crate) fn pending_power_off(&self) -> Option<PendingPowerOff> {
+        let mut nodes = self.section("nodes");
+        let node = nodes.find(|node| is(node, "unclean") && self.has_quorum())?;
+        let head = node.attribute("name")?;
+        Some(PendingPowerOff {
+            head: head.to_owned(),
+            failed_at: self.failed_power_off(head).map(str::to_owned),
+        })
+    }
+
+    /// A pending power-off with an attempt that has failed since `before`: waiting longer is useless.
+    pub(crate) fn new_failed_power_off(&self, before: &Self) -> Option<PendingPowerOff> {
+        let pending = self.pending_power_off()?;
+        let is_new = pending.failed_at.as_deref() != before.failed_power_off(&pending.head);
+        (pending.failed_at.is_some() && is_new).then_some(pending)
+    }
+
+    /// Time of the last finished attempt to power the head off, if it failed.
+    fn failed_power_off(&self, head: &str) -> Option<&str> {
+        let mut events = self.section("fence_history").filter(|event| {
+            event.attribute("target") == Some(head)
+                && event.attribute("action") != Some("on")
+                && event.attribute("status") != Some("pending")
+        });
+        let last = events.next()?;
+        let is_failed = last.attribute("status") == Some("failed");
+        is_failed.then(|| last.attribute("completed").unwrap_or_default())
+    }
+
     pub(crate) fn resource(&self, id: &str) -> Option<&Element> {
         self.section("resources").find(|one| one.id() == Some(id))
     }
 
-    /// The only head on which `resource` is started.
+    /// The only head on which `resource` is started. A lost head may still serve, and no client can rely on it.
     pub(crate) fn server<'a>(&'a self, resource: &str) -> Option<&'a str> {
         let resource = self.resource(resource)?;
         let is_started = resource.attribute("role") == Some("Started")
             && resource.attribute("pending").is_none()
             && !is(resource, "failed");
-        match resource.children.as_slice() {
-            [node] if is_started => node.attribute("name"),
-            _ => None,
-        }
+        let name = match resource.children.as_slice() {
+            [node] if is_started => node.attribute("name")?,
+            _ => return None,
+        };
+        let mut nodes = self.section("nodes");
+        let is_lost = nodes.any(|node| {
+            node.attribute("name") == Some(name) && is(node, "unclean") && !is(node, "online")
+        });
+        (!is_lost).then_some(name)
     }
 
     pub(crate) fn is_served(&self, resource: &str, by: &HeadName) -> bool {

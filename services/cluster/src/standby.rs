@@ -17,7 +17,7 @@ use units::{HeadName, PoolName};
 use crate::host::{Host, HostError, Hosts, must};
 use crate::observe::pacemaker_runs;
 use crate::process::Invocation;
-use crate::situation::{Situation, SituationError, is};
+use crate::situation::{PendingPowerOff, Situation, SituationError, is};
 
 /// Polling interval of the cluster.
 const POLL: Duration = Duration::from_millis(500);
@@ -91,6 +91,9 @@ pub enum StandbyError {
     /// Pools would stop.
     #[error("no other head can serve {}", .0.join("; "))]
     NoOtherHead(Vec<String>),
+    /// Pacemaker moves and stops no pool before.
+    #[error("{0}")]
+    PowerOff(PendingPowerOff),
     /// A member cannot be reached.
     #[error("{0} is a member of the cluster and cannot be reached: {1}")]
     Unreachable(HeadName, String),
@@ -200,6 +203,7 @@ impl<'a> Planned<'a> {
         if was_standby && self.active(&now, head).is_empty() {
             return Ok(Outcome::Already);
         }
+        refuse_power_off(&now)?;
         let stuck = self.stuck(&now, head);
         if !stuck.is_empty() && !stop_pools {
             return Err(StandbyError::NoOtherHead(stuck));
@@ -225,7 +229,7 @@ impl<'a> Planned<'a> {
             return Err(StandbyError::NoOtherHead(stuck));
         }
         let limit = self.appliance.timeouts().pool_move() + CLUSTER_RESERVE;
-        let left = await_none(limit, || Ok(self.active(&Situation::look(machine)?, head)))?;
+        let left = await_none(limit, || Ok(self.active(&look_again(machine, &now)?, head)))?;
         match left.is_empty() {
             true => Ok(Outcome::Changed),
             false => Err(StandbyError::NotAway {
@@ -282,7 +286,8 @@ impl<'a> Planned<'a> {
                 };
                 return Err(StandbyError::Unreachable(head.clone(), why.to_owned()));
             }
-            self.stop_pools(first, machine, &running)?;
+            refuse_power_off(&now)?;
+            self.stop_pools(first, machine, &running, &now)?;
             for head in &running {
                 self.stop_cluster(head)?;
             }
@@ -334,8 +339,9 @@ impl<'a> Planned<'a> {
             return Err(error);
         }
         let limit = START_TIME_LIMIT + self.appliance.timeouts().pool_move();
+        let (mut before, has_started_none) = (None, outcome == Outcome::Already);
         let left = await_none(limit, || {
-            let left = self.unserved()?;
+            let left = self.unserved(&mut before, has_started_none)?;
             if !left.is_empty() {
                 outcome = Outcome::Changed;
             }
@@ -351,7 +357,12 @@ impl<'a> Planned<'a> {
     }
 
     /// The pools of the file that no head serves. Heads in the standby of a shutdown that was cut off may serve again.
-    fn unserved(&self) -> Result<Vec<PoolName>, StandbyError> {
+    /// `before` is the first situation.
+    fn unserved(
+        &self,
+        before: &mut Option<Situation>,
+        has_started_none: bool,
+    ) -> Result<Vec<PoolName>, StandbyError> {
         let running = self.running();
         let Some(by) = running.first() else {
             return Ok(self.appliance.pools.keys().cloned().collect());
@@ -365,7 +376,19 @@ impl<'a> Planned<'a> {
         }
         let pools = self.appliance.pools.keys();
         let left = pools.filter(|pool| now.server(&pool_id(pool)).is_none());
-        Ok(left.cloned().collect())
+        let left: Vec<PoolName> = left.cloned().collect();
+        // An attempt before the first look ends the wait, too, if this command has started no head.
+        let failed = match before {
+            Some(before) => now.new_failed_power_off(before),
+            None => now
+                .pending_power_off()
+                .filter(|pending| has_started_none && pending.failed_at.is_some()),
+        };
+        before.get_or_insert(now);
+        match failed {
+            Some(pending) if !left.is_empty() => Err(StandbyError::PowerOff(pending)),
+            _ => Ok(left),
+        }
     }
 
     /// Puts all heads in standby until their Pacemaker stops, and returns when no resource is active.
@@ -374,6 +397,7 @@ impl<'a> Planned<'a> {
         by: &HeadName,
         machine: &dyn Host,
         heads: &[HeadName],
+        before: &Situation,
     ) -> Result<(), StandbyError> {
         (self.progress)(&Step::Stop(self.appliance.pools.keys().cloned().collect()));
         let mut stopped = Ok(());
@@ -382,7 +406,7 @@ impl<'a> Planned<'a> {
         }
         let limit = self.appliance.timeouts().pool_move() + CLUSTER_RESERVE;
         let stopped = stopped.and_then(|()| {
-            let active = await_none(limit, || Ok(Situation::look(machine)?.active()))?;
+            let active = await_none(limit, || Ok(look_again(machine, before)?.active()))?;
             match active.is_empty() {
                 true => Ok(()),
                 false => Err(StandbyError::StillActive {
@@ -521,6 +545,20 @@ impl<'a> Planned<'a> {
     }
 }
 
+fn refuse_power_off(now: &Situation) -> Result<(), StandbyError> {
+    now.pending_power_off()
+        .map_or(Ok(()), |pending| Err(StandbyError::PowerOff(pending)))
+}
+
+/// The situation during a wait, which a failed power-off ends.
+fn look_again(machine: &dyn Host, before: &Situation) -> Result<Situation, StandbyError> {
+    let now = Situation::look(machine)?;
+    match now.new_failed_power_off(before) {
+        Some(pending) => Err(StandbyError::PowerOff(pending)),
+        None => Ok(now),
+    }
+}
+
 /// Polls until nothing is left, or until the limit; returns what is left then.
 fn await_none<T>(
     limit: Duration,
@@ -591,6 +629,11 @@ mod tests {
         served: BTreeMap<&'static str, &'static str>,
         standby: BTreeMap<String, &'static str>,
         stopped: BTreeSet<&'static str>,
+        /// A head that no device powers off. Its resources are listed there until it is confirmed to be off.
+        lost: Option<&'static str>,
+        /// Whether an attempt to power it off has failed.
+        has_failed: bool,
+        is_lost_by_standby: bool,
         log: Vec<String>,
     }
 
@@ -607,7 +650,7 @@ mod tests {
                 .collect();
             for pool in ["tank", "vault"] {
                 let by = self.served.get(pool).copied();
-                if by.is_some_and(|by| heads.contains(&by)) {
+                if by.is_some_and(|by| heads.contains(&by) || self.lost == Some(by)) {
                     continue;
                 }
                 match heads.first() {
@@ -619,10 +662,16 @@ mod tests {
 
         fn mon(&self) -> String {
             let nodes = ["left", "right"].map(|head| {
+                let is_lost = self.lost == Some(head);
                 format!(
-                    r#"<node name="{head}" online="{}" standby="{}"/>"#,
-                    !self.stopped.contains(head),
+                    r#"<node name="{head}" online="{}" standby="{}" unclean="{is_lost}"/>"#,
+                    !self.stopped.contains(head) && !is_lost,
                     self.standby.contains_key(head)
+                )
+            });
+            let attempts = self.lost.filter(|_| self.has_failed).map(|head| {
+                format!(
+                    r#"<fence_event action="off" target="{head}" status="failed" completed="now"/>"#
                 )
             });
             let resources = ["tank", "vault"].map(|pool| match self.served.get(pool) {
@@ -632,9 +681,11 @@ mod tests {
                 None => format!(r#"<resource id="pool-{pool}" role="Stopped" active="false"/>"#),
             });
             format!(
-                "<pacemaker-result><nodes>{}</nodes><resources>{}</resources></pacemaker-result>",
+                "<pacemaker-result><nodes>{}</nodes><resources>{}</resources><fence_history>{}</fence_history>\
+                 </pacemaker-result>",
                 nodes.concat(),
-                resources.concat()
+                resources.concat(),
+                attempts.unwrap_or_default()
             )
         }
     }
@@ -657,6 +708,9 @@ mod tests {
                     };
                     state.log.push(format!("standby {head} {lifetime}"));
                     state.standby.insert((*head).to_owned(), lifetime);
+                    if state.is_lost_by_standby {
+                        (state.lost, state.has_failed) = (Some("left"), true);
+                    }
                     state.settle();
                 }
                 ("crm_attribute", ["--node", head, _, _, "--query", ..]) => {
@@ -840,6 +894,59 @@ mod tests {
         assert!(world.served().is_empty());
         world.plan(|planned| planned.start()).expect("it starts");
         assert_eq!(world.served().len(), 2);
+    }
+
+    fn message<T: fmt::Debug>(refused: Result<T, StandbyError>) -> String {
+        let error = refused.expect_err("a power-off is pending");
+        assert!(matches!(error, StandbyError::PowerOff(_)), "{error}");
+        error.to_string()
+    }
+
+    /// No device confirms that `left` is off: Pacemaker neither stops nor starts a pool.
+    #[test]
+    fn a_pending_power_off_refuses_maintenance_shutdown_and_start_at_once() {
+        for has_failed in [false, true] {
+            let mut world = World::new();
+            world.machines.remove(&head("left"));
+            {
+                let mut state = world.state.lock().expect("no panic");
+                (state.lost, state.has_failed) = (Some("left"), has_failed);
+            }
+            let begun = Instant::now();
+            for (name, stop_pools) in [("right", true), ("right", false), ("left", true)] {
+                let refused =
+                    world.plan(|planned| planned.begin_maintenance(&head(name), stop_pools));
+                let message = message(refused);
+                assert!(
+                    message.contains("the power-off of left is pending"),
+                    "{message}"
+                );
+                assert_eq!(message.contains("--confirm left"), has_failed, "{message}");
+            }
+            message(world.plan(|planned| planned.shut_down(false, &|_| false)));
+            // A first attempt may still succeed.
+            if has_failed {
+                message(world.plan(|planned| planned.start()));
+            }
+            assert!(begun.elapsed() < Duration::from_secs(30));
+            assert!(world.log().is_empty());
+        }
+    }
+
+    /// A pool does not stop, so that its head has to be powered off, which fails.
+    #[test]
+    fn a_power_off_that_fails_during_a_shutdown_ends_the_wait() {
+        let world = World::new();
+        world.state.lock().expect("no panic").is_lost_by_standby = true;
+        let begun = Instant::now();
+        let message = message(world.plan(|planned| planned.shut_down(false, &|_| false)));
+        assert!(begun.elapsed() < Duration::from_secs(30));
+        assert!(
+            message.contains("`stonith_admin --confirm left`"),
+            "{message}"
+        );
+        let state = world.state.lock().expect("no panic");
+        assert!(state.standby.is_empty(), "{:?}", state.standby);
     }
 
     #[test]

@@ -47,7 +47,7 @@ fn standby_failure(error: &StandbyError) -> Failure {
     let kind = match error {
         E::UnknownHead { .. } => FailureKind::NotFound,
         E::NoCluster | E::Unreachable(..) | E::Situation(_) => FailureKind::Unreachable,
-        E::NoOtherHead(_) => FailureKind::Unavailable,
+        E::NoOtherHead(_) | E::PowerOff(_) => FailureKind::Unavailable,
         E::StillActive { .. } | E::StillStandby { .. } | E::NotAway { .. } => FailureKind::Failed,
         E::NotServed { .. } | E::Failed { .. } => FailureKind::Failed,
     };
@@ -62,6 +62,8 @@ fn standby_failure(error: &StandbyError) -> Failure {
         E::NoOtherHead(_) => failure.advise(
             "nothing was changed; repair the other head, or stop these pools with --stop-pools",
         ),
+        // The sentence contains the instructions.
+        E::PowerOff(_) => failure,
         E::StillStandby { .. } => {
             failure.advise("`bulkhead appliance start --ssh` lets the heads serve again")
         }
