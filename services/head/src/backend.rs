@@ -50,6 +50,11 @@ const STATUS_TIME_LIMIT: Duration = Duration::from_secs(2);
 const START_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Part of the log of a server that failed to start, in bytes.
 const LAST_MESSAGES_BYTES: usize = 2000;
+/// How long a command that checks once gives fence devices and the witness's vote to start on a head that has just
+/// booted.
+const BOOT_GRACE: Duration = Duration::from_secs(15);
+/// Interval of its looks.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// Exists if systemd runs.
 const SYSTEMD: &str = "/run/systemd/system";
 
@@ -320,12 +325,18 @@ impl Backend for Host {
     }
 
     fn cluster_state(&self) -> ClusterState {
-        cluster_view::look(
-            &self.args.file,
-            &self.head(),
-            &self.heartbeats,
-            &self.safeguards,
-        )
+        let (file, own) = (&self.args.file, self.head());
+        let look = || cluster_view::look(file, &own, &self.heartbeats, &self.safeguards);
+        let mut state = look();
+        let deadline = Instant::now() + BOOT_GRACE;
+        while self.safeguards.is_undecided() {
+            match Instant::now() < deadline {
+                true => std::thread::sleep(LOOK_INTERVAL),
+                false => self.safeguards.decide(),
+            }
+            state = look();
+        }
+        state
     }
 
     fn takeover_steps(&self, pool: &str) -> Vec<TimedStep> {

@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use api::view::{ExclusionView, FenceDeviceView, PowerOffView, Safeguards, WitnessView};
 use appliance::Appliance;
-use appliance::render::{fence_ids, pool_id};
+use appliance::render::{fencing_levels, pool_id};
 use appliance::xml::Element;
 use control::calendar::from_compact_utc;
 
@@ -39,8 +40,12 @@ pub struct Printed<'a> {
 #[derive(Default)]
 pub struct Watch {
     troubles: Mutex<BTreeMap<String, Problem>>,
-    /// For a single check: reports without the delays.
-    is_impatient: bool,
+    /// For a single check.
+    is_single: bool,
+    /// The last look has left out a trouble that a head which has just booted has, too.
+    has_young: AtomicBool,
+    /// Reports without the delays.
+    is_impatient: AtomicBool,
 }
 
 #[derive(Clone)]
@@ -53,7 +58,9 @@ struct Problem {
 struct Check<'a> {
     troubles: &'a mut BTreeMap<String, Problem>,
     now_ms: u64,
+    is_single: bool,
     is_impatient: bool,
+    has_young: bool,
 }
 
 impl Check<'_> {
@@ -74,18 +81,31 @@ impl Check<'_> {
         self.troubles.remove(key);
     }
 
-    fn is_older(&self, trouble: &Problem, grace_ms: u64) -> bool {
-        self.is_impatient || self.now_ms.saturating_sub(trouble.since_ms) >= grace_ms
+    fn is_older(&mut self, trouble: &Problem, grace_ms: u64) -> bool {
+        let is_older =
+            self.is_impatient || self.now_ms.saturating_sub(trouble.since_ms) >= grace_ms;
+        self.has_young |= !is_older;
+        is_older
     }
 }
 
 impl Watch {
-    /// For a process that checks only once.
+    /// For a process that checks only once, and so does not observe the age of a trouble.
     pub fn once() -> Self {
         Self {
-            is_impatient: true,
+            is_single: true,
             ..Self::default()
         }
+    }
+
+    /// Whether another look could show that a trouble is over, in a process that checks only once.
+    pub fn is_undecided(&self) -> bool {
+        self.is_single && self.has_young.load(Ordering::Relaxed)
+    }
+
+    /// The next look reports each trouble.
+    pub fn decide(&self) {
+        self.is_impatient.store(true, Ordering::Relaxed);
     }
 
     /// The present state. A tool without output leaves its earlier state unchanged.
@@ -103,7 +123,9 @@ impl Watch {
         let mut look = Check {
             troubles: &mut troubles,
             now_ms,
-            is_impatient: self.is_impatient,
+            is_single: self.is_single,
+            is_impatient: self.is_impatient.load(Ordering::Relaxed),
+            has_young: false,
         };
         let has_quorum = printed.quorum.and_then(is_quorate);
         let no_quorum_since_ms = match has_quorum {
@@ -114,7 +136,7 @@ impl Watch {
             }
             None => None,
         };
-        Safeguards {
+        let safeguards = Safeguards {
             has_quorum,
             no_quorum_since_ms,
             witness: witness(appliance, own, printed, &mut look),
@@ -127,7 +149,9 @@ impl Watch {
                 Some(false) => Vec::new(),
                 _ => power_offs(appliance, printed, &mut look),
             },
-        }
+        };
+        self.has_young.store(look.has_young, Ordering::Relaxed);
+        safeguards
     }
 }
 
@@ -183,13 +207,16 @@ fn witness(
             ..view
         });
     }
-    let why = match printed.device.and_then(|text| value(text, "State")) {
+    let state = printed.device.and_then(|text| value(text, "State"));
+    let why = match state {
         Some("Connected") => None,
         Some(state) => Some(format!("corosync-qdevice on {own} reports: {state}")),
         None => Some(format!("corosync-qdevice does not respond on {own}")),
     };
     let trouble = look.wrong(KEY.to_owned(), None, None);
-    if !look.is_older(&trouble, VOTE_GRACE_MS) {
+    // A single check need not look again after a reply that the witness cannot be reached.
+    let is_certain = look.is_single && state == Some("Connect failed");
+    if !is_certain && !look.is_older(&trouble, VOTE_GRACE_MS) {
         return Some(view);
     }
     Some(WitnessView {
@@ -222,7 +249,7 @@ fn fence_devices(
         let Some(fencing) = &machine.fencing else {
             continue;
         };
-        for (level, ids) in (1..).zip(fence_ids(head, fencing)) {
+        for (level, ids) in (1..).zip(fencing_levels(appliance, head, fencing)) {
             for id in ids {
                 let view = FenceDeviceView {
                     name: id,
@@ -538,6 +565,69 @@ mod tests {
         let unverified = look(&again, NOW_MS + 902_000 + DEVICE_GRACE_MS);
         assert_eq!(unverified.state, "unverified");
         assert_eq!(unverified.since_ms, Some(NOW_MS + 902_000));
+    }
+
+    /// A head that has just booted starts its fence devices within seconds. `head alerts` has no earlier look.
+    #[test]
+    fn a_device_that_is_about_to_start_is_no_trouble_for_a_single_check() {
+        const FAILED: &str = include_str!("recorded/fence-device-failed.xml");
+        let stopped = FAILED.replace("fence-left-bmc_monitor_60000", "other_monitor_60000");
+        let (watch, appliance) = (Watch::once(), witness_pair());
+        let look = |watch: &Watch| {
+            let monitor = recorded(&stopped);
+            let printed = Printed {
+                monitor: Some(&monitor),
+                ..Printed::default()
+            };
+            let seen = watch
+                .look(&appliance, "left", printed, NOW_MS)
+                .fence_devices;
+            let bmc = seen.into_iter().find(|one| one.name == "fence-left-bmc");
+            bmc.expect("a device").state
+        };
+        assert_eq!(look(&watch), "unknown");
+        assert!(watch.is_undecided());
+        watch.decide();
+        assert_eq!(look(&watch), "unverified");
+        assert!(!watch.is_undecided());
+        // The head itself looks again anyway.
+        let watch = Watch::default();
+        assert_eq!(look(&watch), "unknown");
+        assert!(!watch.is_undecided());
+    }
+
+    /// The witness of two heads with legs must consent to a power-off.
+    #[test]
+    fn a_consent_device_that_does_not_run_is_broken_as_a_fence_device_is() {
+        let appliance = parsed(include_str!(
+            "../../../examples/legs-two-heads-witness.toml"
+        ));
+        let ids = ["left", "right"].map(|head| format!("fence-{head}-consent"));
+        let failure = format!(
+            r#"<failure op_key="{}_start_0" node="right" exitreason="not installed" task="start"/>"#,
+            ids[0]
+        );
+        let monitor = recorded(&format!(
+            r#"<pacemaker-result><nodes><node name="left" online="true"/><node name="right" online="true"/></nodes>
+            <resources><resource id="{}" role="Started"><node name="left"/></resource></resources>
+            <failures>{failure}</failures></pacemaker-result>"#,
+            ids[1]
+        ));
+        let printed = Printed {
+            monitor: Some(&monitor),
+            ..Printed::default()
+        };
+        let seen = Watch::default().look(&appliance, "left", printed, NOW_MS);
+        let found: Vec<_> = ids
+            .iter()
+            .map(|id| {
+                let device = seen.fence_devices.iter().find(|one| one.name == *id);
+                let device = device.expect("it is watched");
+                (device.level, device.state.as_str(), device.why.as_deref())
+            })
+            .collect();
+        let why = Some("not installed (start on right)");
+        assert_eq!(found, [(1, "failed", why), (1, "works", None)]);
     }
 
     #[test]

@@ -251,6 +251,26 @@ pub fn fence_ids(head: &HeadName, fencing: &Fencing) -> Vec<Vec<String>> {
     machine.chain(bmc).chain(outlets).collect()
 }
 
+/// The same with the device of the witness's consent, which is the first one of each level.
+pub fn fencing_levels(
+    appliance: &Appliance,
+    head: &HeadName,
+    fencing: &Fencing,
+) -> Vec<Vec<String>> {
+    let consent = |level| appliance.has_consent().then(|| consent_id(head, level));
+    let levels = (1..).zip(fence_ids(head, fencing));
+    levels
+        .map(|(level, ids)| consent(level).into_iter().chain(ids).collect())
+        .collect()
+}
+
+fn consent_id(head: &HeadName, level: u32) -> String {
+    match level {
+        1 => format!("fence-{head}-consent"),
+        _ => format!("fence-{head}-consent-{level}"),
+    }
+}
+
 fn virtual_machine_id(head: &HeadName) -> String {
     format!("fence-{head}-machine")
 }
@@ -371,15 +391,13 @@ fn add_fencing(
     }
     // The consent is requested again for each level, because the first one may have failed long after its consent.
     // Pacemaker uses a device once in an operation, so each level has a device of its own for it.
-    for (index, ids) in (1..).zip(fence_ids(head, fencing)) {
-        let consent = consent_device(appliance, head, index);
-        let first = consent.iter().map(|device| device.id.clone());
+    for (index, ids) in (1..).zip(fencing_levels(appliance, head, fencing)) {
         cib.topology.push(FencingLevel {
             head: head.clone(),
             index,
-            devices: first.chain(ids).collect(),
+            devices: ids,
         });
-        devices.extend(consent);
+        devices.extend(consent_device(appliance, head, index));
     }
     for device in &devices {
         cib.locations.push(Location {
@@ -433,10 +451,7 @@ fn consent_device(appliance: &Appliance, name: &HeadName, level: u32) -> Option<
         // A refusal is final for this request.
         ("pcmk_off_retries", "1".to_owned()),
     ]);
-    let id = match level {
-        1 => format!("fence-{name}-consent"),
-        _ => format!("fence-{name}-consent-{level}"),
-    };
+    let id = consent_id(name, level);
     let mut device = device(id, FENCE_AGENT, &appliance.timeouts(), values);
     let timeout = ("pcmk_off_timeout".to_owned(), seconds(CONSENT_TIMEOUT_S));
     device.parameters.extend([timeout]);

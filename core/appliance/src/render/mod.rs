@@ -19,7 +19,8 @@ pub use boot::{
 };
 pub use cib::{
     Cib, Colocation, FencingLevel, Location, Operation, Order, Ordered, Primitive, Score,
-    address_id, address_prefix, cib, common_interface, fence_ids, pool_id, pool_of, resource_ids,
+    address_id, address_prefix, cib, common_interface, fence_ids, fencing_levels, pool_id, pool_of,
+    resource_ids,
 };
 pub use corosync::{
     Node, QDEVICE_SETTINGS, corosync_conf, nodes, qdevice_defaults, qdevice_settings,
