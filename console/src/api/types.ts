@@ -2516,6 +2516,8 @@ export interface components {
             name: components["schemas"]["PoolName"];
             /** @description The head that serves it. */
             served_by?: string | null;
+            /** @description The other head that serves it, in the list of the command line. */
+            served_elsewhere?: string | null;
             /**
              * Format: uint64
              * @description Capacity, if the pool is open.
@@ -2523,7 +2525,10 @@ export interface components {
             size?: number | null;
             /** @description The usable space, if the pool is open. */
             space?: components["schemas"]["PoolSpace"] | null;
-            /** @description `served`, `exported`, `active`, `destroyed` or `damaged`. */
+            /**
+             * @description `served`, `unserved` (no head serves this pool of the appliance, and its disks are not found here), `exported`,
+             *     `active`, `destroyed` or `damaged`.
+             */
             state: string;
             /** @description Devices with an ambiguous identity: the pool is not opened until one is chosen. */
             unclear?: string[];
@@ -2984,6 +2989,8 @@ export interface components {
             missing?: string[];
             /** @description Its name. */
             name: components["schemas"]["PoolName"];
+            /** @description The other head that serves it, in the list of the command line. */
+            served_elsewhere?: string | null;
             /**
              * Format: uint64
              * @description Capacity, if the pool is open.
@@ -2991,7 +2998,10 @@ export interface components {
             size?: number | null;
             /** @description The usable space, if the pool is open. */
             space?: components["schemas"]["PoolSpace"] | null;
-            /** @description `served`, `exported`, `active`, `destroyed` or `damaged`. */
+            /**
+             * @description `served`, `unserved` (no head serves this pool of the appliance, and its disks are not found here), `exported`,
+             *     `active`, `destroyed` or `damaged`.
+             */
             state: string;
             /** @description Devices with an ambiguous identity: the pool is not opened until one is chosen. */
             unclear?: string[];

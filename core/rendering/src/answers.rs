@@ -477,7 +477,10 @@ fn pool_list(pools: &[PoolSummary]) -> String {
         let space = pool.space.as_ref();
         table.row([
             pool.name.to_string(),
-            pool.state.clone(),
+            match &pool.served_elsewhere {
+                Some(head) => format!("{} by {head}", pool.state),
+                None => pool.state.clone(),
+            },
             pool.health.clone().unwrap_or_else(dash),
             space.map_or_else(dash, |space| bytes(space.usable)),
             space.map_or_else(dash, |space| bytes(space.available)),

@@ -91,6 +91,7 @@ fn ask(plan: Plan, common: &Common, out: Printer) -> Result<(), Failure> {
         Plan::Move(args) => head::hand_over::run(&args, common)?,
         Plan::Create(create, legs) => pool_access::create(common, create, legs.as_deref())?,
         Plan::Discover => pool_access::discover(common)?,
+        Plan::ListPools => pools::list(common, heads)?,
         Plan::TakeOver {
             pool,
             previous_owner_is_stopped,

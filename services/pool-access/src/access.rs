@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use control::answer::{Done, PoolSummary, Status};
+use control::answer::{Done, PoolStatus, PoolSummary, Status};
 use control::operations::PoolSelector;
 use control::operations::pool::create::PoolCreate;
 use control::operations::pool::detach::Detach;
@@ -594,6 +594,11 @@ fn exists(name: &PoolName) -> Failure {
 
 /// Lists the pools that are served or can be found.
 pub fn discover(common: &Common) -> Result<Answer, Failure> {
+    discovered(common).map(Answer::Pools)
+}
+
+/// The pools that are served on this host or can be found here.
+pub(crate) fn discovered(common: &Common) -> Result<Vec<PoolSummary>, Failure> {
     let mut pools: Vec<PoolSummary> = Vec::new();
     for name in sockets::served(common) {
         pools.extend(served(common, &name));
@@ -615,6 +620,7 @@ pub fn discover(common: &Common) -> Result<Answer, Failure> {
             name,
             guid,
             state: state.to_owned(),
+            served_elsewhere: None,
             size: None,
             allocated: None,
             space: None,
@@ -627,16 +633,21 @@ pub fn discover(common: &Common) -> Result<Answer, Failure> {
         });
     }
     pools.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(Answer::Pools(pools))
+    Ok(pools)
 }
 
 /// A pool as its server describes it.
 fn served(common: &Common, name: &PoolName) -> Option<PoolSummary> {
     let mut client = sockets::connect(common, name).ok()??;
     let request = Request::Pool(PoolRequest::Status);
-    let Ok(Answer::Pool(mut status)) = client.call(request, &mut |_| ()) else {
+    let Ok(Answer::Pool(status)) = client.call(request, &mut |_| ()) else {
         return None;
     };
+    Some(summary(name, *status))
+}
+
+/// A served pool by its status.
+pub(crate) fn summary(name: &PoolName, mut status: PoolStatus) -> PoolSummary {
     status.name_legs();
     let mut devices = Vec::new();
     let mut queue: Vec<_> = status.devices.iter().collect();
@@ -647,10 +658,11 @@ fn served(common: &Common, name: &PoolName) -> Option<PoolSummary> {
         }
     }
     devices.sort();
-    Some(PoolSummary {
+    PoolSummary {
         name: name.clone(),
         guid: status.guid,
         state: "served".to_owned(),
+        served_elsewhere: None,
         size: Some(status.size),
         allocated: Some(status.allocated),
         space: status.space,
@@ -660,7 +672,7 @@ fn served(common: &Common, name: &PoolName) -> Option<PoolSummary> {
         missing: Vec::new(),
         left_out: status.left_out,
         unclear: Vec::new(),
-    })
+    }
 }
 
 /// Imports a pool, so that it is marked as this host's, and exports it again. Of several devices with the same

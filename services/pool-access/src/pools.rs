@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::common::Common;
 use crate::managed;
 use crate::sockets;
-use control::answer::{PoolStatus, Status};
+use control::answer::{PoolStatus, PoolSummary, Status};
 use control::operations::{PoolSelector, TableOptions, filesystem, pool, snapshot, target, volume};
 use control::request::{
     FilesystemRequest, PoolRequest, SnapshotRequest, TargetRequest, VolumeRequest,
@@ -191,6 +191,73 @@ fn is_status(request: &Request) -> bool {
 fn is_elsewhere(common: &Common, pool: &PoolName) -> Result<bool, Failure> {
     let is_of_the_cluster = managed::disks(pool).is_some() && !common.maintenance;
     Ok(is_of_the_cluster && !sockets::is_served(common, pool)?)
+}
+
+/// Lists the pools that are served or can be found on this host, and those that other heads of the appliance serve.
+///
+/// # Errors
+///
+/// The directories with pools on this host cannot be searched.
+pub fn list(common: &Common, heads: &dyn OtherHeads) -> Result<Answer, Failure> {
+    let mut pools = crate::discovered(common)?;
+    if !common.maintenance {
+        let is_served = |name: &PoolName| {
+            let mut pools = pools.iter();
+            pools.any(|pool| pool.name == *name && pool.state == SERVED)
+        };
+        let elsewhere = managed::pools();
+        let elsewhere: Vec<&PoolName> = elsewhere.iter().filter(|name| !is_served(name)).collect();
+        for (name, answer) in each_elsewhere(heads, &elsewhere, &Request::Status) {
+            if let Ok(Answer::Status(status)) = answer {
+                add_elsewhere(&mut pools, &name, *status);
+            }
+        }
+        pools.sort_by(|a, b| a.name.cmp(&b.name));
+    }
+    Ok(Answer::Pools(pools))
+}
+
+/// The state of a pool with a server, in a list of pools.
+const SERVED: &str = "served";
+
+/// Adds a pool of the appliance that this host does not serve. A head that does not respond reports no GUID.
+fn add_elsewhere(pools: &mut Vec<PoolSummary>, name: &PoolName, status: Status) {
+    let is_known = !status.pool.guid.is_empty();
+    let found = pools.iter().position(|pool| match is_known {
+        true => pool.guid == status.pool.guid,
+        false => pool.name == *name,
+    });
+    let state = match status.served_by {
+        Some(_) => SERVED,
+        None => "unserved",
+    };
+    match found {
+        // The disks of a pool that no head serves are described by their labels.
+        Some(_) if status.served_by.is_none() => {}
+        Some(index) if !is_known => {
+            pools[index].state = state.to_owned();
+            pools[index].served_elsewhere = status.served_by;
+        }
+        found => {
+            let summary = PoolSummary {
+                state: state.to_owned(),
+                served_elsewhere: status.served_by,
+                ..crate::summary(name, status.pool)
+            };
+            let summary = match is_known {
+                true => summary,
+                false => PoolSummary {
+                    size: None,
+                    allocated: None,
+                    ..summary
+                },
+            };
+            match found {
+                Some(index) => pools[index] = summary,
+                None => pools.push(summary),
+            }
+        }
+    }
 }
 
 /// The response for a pool without a server on this head.

@@ -59,7 +59,7 @@ fn effect(example: &str) -> Result<Option<Effect>, Failure> {
         return Ok(None);
     };
     let plan = noun.plan();
-    if let Ok(Plan::Discover | Plan::Follow(_)) = plan {
+    if let Ok(Plan::Discover | Plan::ListPools | Plan::Follow(_)) = plan {
         return Ok(Some(Effect::Look));
     }
     let request = plan.ok().and_then(request_of);

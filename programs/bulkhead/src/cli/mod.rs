@@ -247,6 +247,8 @@ pub enum Plan {
     Create(PoolCreate, Option<PathBuf>),
     /// List the pools that can be found.
     Discover,
+    /// The same with the pools of other heads of the appliance.
+    ListPools,
     /// Import a pool, which writes our host id to its labels, and export it again.
     TakeOver {
         /// Which.

@@ -20,7 +20,7 @@ pub enum PoolCommand {
     /// Create a pool
     #[command(after_help = CREATE_EXAMPLES)]
     Create(CreateArgs),
-    /// List the pools that are served or can be found
+    /// List the pools that are served or can be found, with those of the other heads of the appliance
     #[command(
         visible_alias = "ls",
         after_help = "Example:\n  bulkhead pool list --search /srv/disks --json"
@@ -180,7 +180,7 @@ impl PoolCommand {
                 })
             }
             Self::Create(args) => args.plan(),
-            Self::List => Ok(Plan::Discover),
+            Self::List => Ok(Plan::ListPools),
             Self::Import(args) => Ok(args.plan()),
             Self::Confirm { pool, said } => Ok(Plan::Confirm { pool, said }),
             Self::Forget { pool } => Ok(Plan::Forget(pool)),
