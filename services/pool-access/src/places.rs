@@ -91,6 +91,51 @@ fn note_devices<'a>(common: &Common, pool: &PoolName, places: impl Iterator<Item
     }
 }
 
+/// The options of the last server of a pool.
+#[derive(Serialize, Deserialize)]
+struct ServerOptions {
+    version: u32,
+    options: Vec<String>,
+}
+
+fn server_options_file(common: &Common, pool: &PoolName) -> PathBuf {
+    common.settings.state_dir.join(format!("{pool}.server"))
+}
+
+/// Stores the options of the server of `pool` for the advice to start it again. An error here is no error of the server.
+pub fn note_server_options(common: &Common, pool: &PoolName, options: &[String]) {
+    let path = server_options_file(common, pool);
+    let note = ServerOptions {
+        version: VERSION,
+        options: options.to_vec(),
+    };
+    let write = || -> std::io::Result<()> {
+        let new = path.with_extension("server-new");
+        std::fs::write(&new, serde_json::to_vec_pretty(&note)?)?;
+        std::fs::rename(&new, &path)
+    };
+    if let Err(error) = write() {
+        tracing::debug!(%error, path = %path.display(), "the options of the server are not stored");
+    }
+}
+
+/// The options with which a shell starts the server of `pool` as it was; none if it never ran here.
+pub fn server_options(common: &Common, pool: &PoolName) -> Option<Vec<String>> {
+    let text = std::fs::read(server_options_file(common, pool)).ok()?;
+    let note: ServerOptions = serde_json::from_slice(&text).ok()?;
+    let options = note.options.iter().map(|word| quoted(word));
+    (note.version == VERSION).then(|| options.collect())
+}
+
+/// Quoted for a shell where that is needed.
+fn quoted(word: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:,=@%+".contains(&byte);
+    match !word.is_empty() && word.bytes().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
 /// Returns the file in which a server stores events that a suspended pool cannot store.
 pub fn unwritten_events(common: &Common, pool: &PoolName) -> PathBuf {
     common.settings.state_dir.join(format!("{pool}.events"))
@@ -136,6 +181,7 @@ pub fn uncache_devices(common: &Common, pool: &PoolName, devices: &[PathBuf]) {
 /// Removes a destroyed pool from the cache.
 pub fn forget(common: &Common, pool: &PoolName) {
     let _ = std::fs::remove_file(unwritten_events(common, pool));
+    let _ = std::fs::remove_file(server_options_file(common, pool));
     let _ = std::fs::remove_file(file_of(common, pool));
 }
 

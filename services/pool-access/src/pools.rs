@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use crate::common::Common;
 use crate::managed;
+use crate::places;
 use crate::sockets;
 use control::answer::{PoolStatus, PoolSummary, Status};
 use control::operations::{PoolSelector, TableOptions, filesystem, pool, snapshot, target, volume};
@@ -168,6 +169,12 @@ pub fn ask(
     if asked.answers.iter_mut().any(|one| unserved(one).is_some()) {
         let left = sockets::look(common).left;
         for answer in &mut asked.answers {
+            if let Some(status) = unserved(answer) {
+                let pool = status.name.parse().ok();
+                let options = pool.and_then(|pool| places::server_options(common, &pool));
+                status.server_options =
+                    options.unwrap_or(std::mem::take(&mut status.server_options));
+            }
             advise_to_serve(answer, &left);
         }
     }

@@ -31,6 +31,7 @@ use pool_access::{End, is_end};
 use units::{PoolName, VolumeName};
 
 use super::connections::Kept;
+use super::restart_note::RestartNote;
 use super::secrets;
 use super::serving::Serving;
 use super::shared_pool::SharedPool;
@@ -66,6 +67,8 @@ pub struct Core {
     pub watch: Arc<Watch>,
     /// The replication state at the last check of its rules.
     pub replication: Mutex<Vec<ReplicationGlance>>,
+    /// The options of the next start; none in tests.
+    pub restart: Option<RestartNote>,
     /// The connected clients, as stored for the next owner of the pool.
     pub connections: Kept,
     started: Instant,
@@ -99,6 +102,7 @@ impl Core {
             serving,
             watch,
             replication: Mutex::default(),
+            restart: None,
             connections: Kept::begin(),
             started,
             listening_after_ms: AtomicU64::new(NOT_YET),

@@ -27,6 +27,7 @@ mod registration;
 mod replay;
 mod rescue;
 mod rescue_commands;
+mod restart_note;
 mod retry;
 mod room;
 mod schedules;
@@ -81,6 +82,7 @@ use self::deferred_start::Awaited;
 use self::journal::Journal;
 use self::portals::Addresses;
 use self::rescue::Rescues;
+use self::restart_note::RestartNote;
 use self::servers::Start;
 use self::serving::{Serving, Setup};
 use self::shared_pool::SharedPool;
@@ -231,7 +233,8 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     let serving = Serving::new(setup, protocols, Arc::clone(&pool), known, rescues, started);
     let name = args.pool.clone();
     let audit = api::audit::Lines::new(&pool_access::audit::path(common));
-    let core = Core::new(name, pool, serving, watch, started, sender, audit);
+    let mut core = Core::new(name, pool, serving, watch, started, sender, audit);
+    core.restart = Some(RestartNote::of_this_process(common, &args.pool));
     let core = Arc::new(core);
     keys::load_at_hand(&core);
     let is_counted = {
@@ -247,6 +250,8 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     let outcome = match begun {
         Ok(service) => {
             replication = Some(service);
+            let restart = core.restart.iter();
+            restart.for_each(|note| note.write(&core.serving.listens_at()));
             supervisor.ready(&format!("serving pool {}", args.pool));
             engines::ALL.iter().for_each(|engine| engine.is_serving());
             wait(&core, common, &seals, &events, &mut supervisor)

@@ -351,6 +351,9 @@ impl Core {
             })?;
         }
         let now = self.serving.listen_at(wanted)?;
+        if let Some(restart) = &self.restart {
+            restart.write(&now);
+        }
         let mut said = self.told(&now.beyond(&before), &gone);
         if !absent.is_empty() {
             said.push_str(&format!("; it was not served at {}", absent.join(" ")));

@@ -335,6 +335,37 @@ fn read_blocks_while_all_devices_are_missing() {
     assert_eq!(server.stop(), 0, "{}", machine.log());
 }
 
+/// The next start without them would leave clients without their portals.
+#[test]
+fn the_command_that_starts_a_killed_server_again_has_its_addresses_and_options() {
+    let machine = TestHost::with_exported_volume();
+    let server = machine.serve("--txg-timeout 3");
+    let portal = machine.portal("127.0.0.1");
+    machine.ok("portal add tank --nbd 127.0.0.1:0");
+    let listener = machine.nbd_listener("127.0.0.1");
+    server.kill();
+    let status = machine.ok("status tank --json").json();
+    let command = status["pool"]["advice"][0]["command"].as_str();
+    let command = command.expect("a command").to_owned();
+    let socket = format!("unix:{}", machine.nbd_socket().display());
+    for part in [portal.as_str(), &listener, &socket, "--txg-timeout 3"] {
+        assert!(command.contains(part), "{part}: {command}");
+    }
+    assert!(!command.contains("--ready-fd"), "{command}");
+    let words = command.strip_prefix("bulkhead ").expect("our binary");
+    let mut again = machine.command(words);
+    again.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut again = again.spawn().expect("started");
+    eventually("it serves again", || {
+        let status = machine.run("status tank --json");
+        status.code == 0 && status.json()["server"].is_object()
+    });
+    assert_eq!(machine.portal("127.0.0.1"), portal);
+    assert_eq!(machine.nbd_listener("127.0.0.1"), listener);
+    again.kill().expect("alive until now");
+    again.wait().expect("a child of ours");
+}
+
 #[test]
 fn refused_destroy_keeps_volume_exported() {
     let machine = TestHost::with_exported_volume();

@@ -131,7 +131,10 @@ impl Server {
                 }
                 shares
             }
-            false => shares.without_address(pool.name()),
+            false => {
+                let other = wanted.addresses.tcp().next();
+                shares.without_address(pool.name(), other.map(|address| address.ip()))
+            }
         })
     }
 

@@ -2,12 +2,14 @@
 //! has one.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
 
 use ::nfs::sharenfs::{Security, Share, Transport};
 use control::exports::Problem;
 use engine::Pool;
 use engine::dataset::DatasetError;
 use file_system::FileSystemId;
+use protocol_list::nfs::PROTOCOL;
 use serving::TlsFiles;
 use units::PoolName;
 
@@ -123,14 +125,18 @@ impl Shares {
         above.into_iter().find(|at| self.set.contains(*at)).unwrap_or(dataset)
     }
 
-    /// Replaces the shares by problems if the server of `pool` has no NFS address.
-    pub fn without_address(mut self, pool: &PoolName) -> Self {
+    /// Replaces the shares by problems if the server of `pool` has no NFS address. `other`: an address of another protocol.
+    pub fn without_address(mut self, pool: &PoolName, other: Option<IpAddr>) -> Self {
+        let address = other.map_or_else(
+            || format!("ADDRESS:{}", PROTOCOL.port),
+            |ip| SocketAddr::new(ip, PROTOCOL.port).to_string(),
+        );
         let unserved = highest(self.all.keys().map(String::as_str));
         self.problems.extend(unserved.into_iter().map(|name| Problem {
             subject: name.to_owned(),
             sentence: format!(
                 "it is shared, and no client can reach it, because the server of {pool} has no address of NFS: \
-                 `bulkhead portal add {pool} --nfs ADDRESS:2049` adds one"
+                 `bulkhead portal add {pool} --nfs {address}` adds one"
             ),
         }));
         self.all.clear();
@@ -195,8 +201,10 @@ mod tests {
             all: names.map(|name| (name.to_owned(), share.clone())).into(),
             ..Shares::default()
         };
-        let left = shares.without_address(&"tank".parse().expect("a name"));
+        let left = shares.without_address(&"tank".parse().expect("a name"), Some([10, 0, 0, 1].into()));
         assert!(left.all.is_empty());
+        let command = "`bulkhead portal add tank --nfs 10.0.0.1:2049`";
+        assert!(left.problems.iter().all(|one| one.sentence.contains(command)), "{:?}", left.problems);
         let subjects: Vec<&str> = left.problems.iter().map(|one| one.subject.as_str()).collect();
         assert_eq!(subjects, ["tank/a", "tank/c"]);
     }
