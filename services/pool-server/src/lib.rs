@@ -709,16 +709,18 @@ fn leave_suspended(core: &Core, how_on: &str) -> ! {
 }
 
 /// The result of a close request while the pool is suspended.
-fn ended_suspended(core: &Core) -> Failure {
+fn ended_suspended(core: &Core, common: &Common) -> Failure {
     let why = core.watch.writes_wait().map(|wait| format!(": {wait}"));
+    let options = places::server_options(common, &core.name).unwrap_or_default();
     let message = format!(
         "the server of pool {} exited, but could not export the pool{}",
         core.name,
         why.unwrap_or_default()
     );
     Failure::new(FailureKind::Unavailable, message).advise(format!(
-        "data acknowledged as durable is on its devices: bring them back, and start its server again, with `bulkhead pool-server {}`",
-        core.name
+        "data acknowledged as durable is on its devices: bring them back, and start its server again, with `bulkhead pool-server {}{}`",
+        core.name,
+        options.iter().map(|word| format!(" {word}")).collect::<String>()
     ))
 }
 
@@ -728,7 +730,9 @@ fn end(core: &Core, common: &Common, outcome: Outcome, wait: Duration) -> Result
     if core.watch.is_suspended() || !core.await_change() {
         if let Outcome::Requested(ending) = &outcome {
             // The client may have disconnected.
-            let _ = ending.reply.send(Err(ended_suspended(core)));
+            let _ = ending.reply.send(Err(ended_suspended(core, common)));
+            // A socket without a process would be taken for that of a killed server.
+            let _ = std::fs::remove_file(sockets::socket(common, &core.name));
             std::thread::sleep(RESTART_REPLY_TIME);
         }
         leave_suspended(

@@ -366,6 +366,33 @@ fn the_command_that_starts_a_killed_server_again_has_its_addresses_and_options()
     again.wait().expect("a child of ours");
 }
 
+/// Its socket must not be taken for that of a killed server.
+#[test]
+fn exported_pool_without_disks_is_in_no_list() {
+    let machine = TestHost::with_exported_volume();
+    let faults = machine.path("faults");
+    std::fs::write(&faults, "").expect("written");
+    let mut server = machine.serve(&format!("--leg-faults {}", faults.display()));
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    machine.remove_disks(&faults);
+    let writer =
+        std::thread::spawn(move || client.write(0, &[9; 65_536]).and_then(|()| client.flush()));
+    eventually("the pool is suspended", || {
+        pool(&machine)["suspended"] == true
+    });
+    machine.refused("pool export tank --in-use", 8, "could not export the pool");
+    assert_eq!(server.wait(), 8, "{}", machine.log());
+    let _ = writer.join();
+    for disk in ["a", "b"] {
+        std::fs::rename(machine.path(disk), machine.path(&format!("{disk}-gone"))).expect("moved");
+    }
+    let list = machine.ok("pool list --json").json();
+    assert_eq!(list.as_array().map(Vec::len), Some(0), "{list}");
+    let status = machine.run("status --json");
+    assert!(!status.out.contains("was killed"), "{}", status.out);
+    assert!(!status.err.contains("was killed"), "{}", status.err);
+}
+
 #[test]
 fn refused_destroy_keeps_volume_exported() {
     let machine = TestHost::with_exported_volume();
