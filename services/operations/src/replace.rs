@@ -11,7 +11,7 @@ use engine::pool::{
 };
 
 use super::unused_disks::{self, UnusedDisk};
-use super::{Context, failures, status};
+use super::{Context, failures, scrub, status};
 use crate::needs;
 
 /// Polling interval of a replacement in progress.
@@ -119,6 +119,7 @@ fn wait(context: &Context<'_>, progress: &mut dyn FnMut(&str)) -> Result<(), Fai
             return Err(Failure::new(FailureKind::Unavailable, message)
                 .advise("run the same command again then: it continues to wait"));
         }
+        scrub::refuse_suspended(context, "the replacement")?;
         let pool = match context.pool.status() {
             // The resilver of a slow disk is the reason to wait.
             Err(error) if error.kind == PoolErrorKind::Slow => continue,

@@ -8,7 +8,9 @@ use control::operations::pool::scrub::ScrubAction;
 use control::schedule::{SCRUB_PROPERTY, ScrubDocument, When, due};
 use control::{Answer, Failure, FailureKind};
 use engine::Pool;
-use engine::pool::{PoolError, PoolErrorKind, ScanKind, ScanState, ScanStatus, ScrubCommand};
+use engine::pool::{
+    PoolError, PoolErrorKind, ScanKind, ScanState, ScanStatus, ScrubCommand, Suspension,
+};
 
 use super::documents::{All, Documents, document_failure};
 use super::events::NewEvent;
@@ -134,13 +136,33 @@ fn command_scrub(pool: &dyn Pool, command: ScrubCommand, done: String) -> Result
     }
 }
 
-/// Blocks until no scan is active, or until a pause or the shutdown of the server.
+/// Fails if the pool is suspended: `work` makes no progress before an administrator resumes the pool.
+pub fn refuse_suspended(context: &Context<'_>, work: &str) -> Result<(), Failure> {
+    let health = context.pool.health();
+    let Some(suspension) = health.and_then(|health| health.suspended) else {
+        return Ok(());
+    };
+    let name = context.pool.name();
+    let why = match suspension {
+        Suspension::DevicesFailed => "too many devices failed",
+        Suspension::OtherHost => "another host may use it",
+    };
+    let message = format!(
+        "pool {name} is suspended, because {why}; {work} continues when the pool is resumed"
+    );
+    Err(Failure::new(FailureKind::Unavailable, message).advise(format!(
+        "`bulkhead pool status {name}` shows what to do first, and `bulkhead pool clear {name}` resumes the pool"
+    )))
+}
+
+/// Blocks until no scan is active, or until a pause, a suspension of the pool or the shutdown of the server.
 pub fn wait_for_scan(
     context: &Context<'_>,
     progress: &mut dyn FnMut(&str),
 ) -> Result<ScanView, Failure> {
     let (mut looks, mut without) = (0, 0);
     loop {
+        refuse_suspended(context, "its scan")?;
         let status = context.pool.status().map_err(failures::pool)?;
         let running = |found: &&ScanStatus| found.state == ScanState::Running;
         let Some(found) = status.scan.as_ref() else {

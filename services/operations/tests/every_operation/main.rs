@@ -376,6 +376,27 @@ fn pool_serve_command_contains_a_file_service_address() {
     assert_eq!(command(), "bulkhead pool-server tank");
 }
 
+/// A scrub reads the last healthy copies, and they fail. It continues when the pool is resumed, so it has no end.
+#[test]
+fn an_awaited_scrub_ends_with_the_reason_when_the_pool_is_suspended() {
+    let bench = Bench::prepared();
+    bench.pool.hold_scans(true);
+    let scrub = request("pool.scrub", r#"{"action":"start","wait":true}"#);
+    let ended = perform(&bench.context(&NoServer), scrub, &mut |_| {
+        ["/disks/a", "/disks/b"]
+            .iter()
+            .for_each(|disk| bench.engine.remove_disk(disk));
+    });
+    let failure = ended.expect_err("it is not complete");
+    assert_eq!(failure.kind, control::FailureKind::Unavailable);
+    let advice = failure.advice.unwrap_or_default();
+    assert!(
+        failure.message.contains("is suspended") && advice.contains("`bulkhead pool clear tank`"),
+        "{}; {advice}",
+        failure.message
+    );
+}
+
 /// A new operation must be in a table, or in the list of exceptions here.
 #[test]
 fn every_operation_is_in_a_table() {
