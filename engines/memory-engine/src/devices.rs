@@ -168,27 +168,40 @@ impl MemoryPool {
         new: &Path,
         overwrite: bool,
     ) -> Result<(), PoolError> {
-        let world = &self.shared.world;
         let replaces = call == "replace";
         self.change(call, doing, |state| {
-            let at = state.find(device)?;
-            let old = state.vdevs.leaf(at).clone();
-            let place = state.vdevs.place(&new.to_string_lossy());
-            let role = place.map(|place| state.vdevs.groups[place.group].role);
-            let is_spare = replaces && role == Some(GroupRole::Spare);
-            // A new disk at the path of the old one.
-            let is_exchanged = replaces && new == old.path && world.is_strange(state.guid, new);
-            if !is_spare && !is_exchanged {
-                world.check_new(new, Some(state.guid), overwrite)?;
-            }
-            let size = world.size_of(new).unwrap_or(old.size);
-            state.check_join(device, new, size, replaces)?;
-            if let (true, Some(place)) = (is_spare, place) {
+            let old = state.find(device).map(|at| state.vdevs.leaf(at).clone())?;
+            let (size, spare) = self.check_new(state, device, new, (replaces, overwrite))?;
+            if let Some(place) = spare {
                 let spare = state.vdevs.groups[place.group].guid;
                 state.vdevs.groups.retain(|group| group.guid != spare);
             }
             state.join(&old.guid.to_string(), Leaf::new(new, size), replaces)
         })
+    }
+
+    /// The size of a device that may join the pool, and its position if it is a spare.
+    fn check_new(
+        &self,
+        state: &mut State,
+        device: &str,
+        new: &Path,
+        (replaces, overwrite): (bool, bool),
+    ) -> Result<(u64, Option<Place>), PoolErrorKind> {
+        let world = &self.shared.world;
+        let at = state.find(device)?;
+        let old = state.vdevs.leaf(at).clone();
+        let place = state.vdevs.place(&new.to_string_lossy());
+        let role = place.map(|place| state.vdevs.groups[place.group].role);
+        let is_spare = replaces && role == Some(GroupRole::Spare);
+        // A new disk at the path of the old one.
+        let is_exchanged = replaces && new == old.path && world.is_strange(state.guid, new);
+        if !is_spare && !is_exchanged {
+            world.check_new(new, Some(state.guid), overwrite)?;
+        }
+        let size = world.size_of(new).unwrap_or(old.size);
+        state.check_join(device, new, size, replaces)?;
+        Ok((size, place.filter(|_| is_spare)))
     }
 }
 
@@ -215,6 +228,19 @@ impl Devices for MemoryPool {
 
     fn replace(&self, device: &str, new: &Path, overwrite: bool) -> Result<(), PoolError> {
         self.join(("replace", "replace a device of"), device, new, overwrite)
+    }
+
+    fn check_replace(
+        &self,
+        device: &str,
+        new: &Path,
+        _: u64,
+        overwrite: bool,
+    ) -> Result<(), PoolError> {
+        const DOING: &str = "replace a device of";
+        let mut state = self.begin_pool_change("check_replace", DOING)?;
+        let checked = self.check_new(&mut state, device, new, (true, overwrite));
+        checked.map(drop).map_err(|kind| self.refused(DOING, kind))
     }
 
     fn detach(&self, device: &str) -> Result<(), PoolError> {

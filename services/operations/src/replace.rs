@@ -37,7 +37,28 @@ pub struct ReplaceOptions {
 pub fn plan(context: &Context<'_>, options: &ReplaceOptions) -> Result<Answer, Failure> {
     let pool = context.pool.status().map_err(failures::pool)?;
     let disks = unused_disks::find(&member_paths(&pool));
-    Ok(Answer::Replacement(Box::new(choose(&pool, disks, options))))
+    let mut chosen = choose(&pool, disks, options);
+    if let Err(failure) = check(context, &chosen, options) {
+        let advice = failure.advice.map(|advice| format!("; {advice}"));
+        chosen.hindrance = Some(failure.message + &advice.unwrap_or_default());
+        chosen.steps.clear();
+    }
+    Ok(Answer::Replacement(Box::new(chosen)))
+}
+
+/// Checks the new disk of a replacement that has not begun.
+fn check(
+    context: &Context<'_>,
+    chosen: &ReplacementView,
+    options: &ReplaceOptions,
+) -> Result<(), Failure> {
+    let is_open = chosen.under_way.is_none() && chosen.hindrance.is_none();
+    let (Some(old), Some(new), true) = (&chosen.old, &chosen.new, is_open) else {
+        return Ok(());
+    };
+    let (devices, needed) = (needs(context.pool.devices())?, chosen.needed_bytes);
+    let checked = devices.check_replace(old, Path::new(new), needed, options.overwrite);
+    checked.map_err(refused)
 }
 
 /// Replaces the disk and blocks until the new disk holds all data. Continues a replacement in
@@ -66,6 +87,7 @@ pub fn perform(
             let what = chosen.hindrance.unwrap_or_default();
             return Err(Failure::usage(what));
         };
+        check(context, &chosen, options)?;
         progress(&format!("{new} replaces {old}"));
         let replaced =
             needs(context.pool.devices())?.replace(old, Path::new(new), options.overwrite);

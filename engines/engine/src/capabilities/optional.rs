@@ -313,6 +313,15 @@ pub trait Devices {
     /// same path, after the disk there was exchanged.
     fn replace(&self, device: &str, new: &Path, overwrite: bool) -> Result<(), PoolError>;
 
+    /// Checks `new` as [`Self::replace`] does before its change, and that it has `needed_bytes`. Changes nothing.
+    fn check_replace(
+        &self,
+        device: &str,
+        new: &Path,
+        needed_bytes: u64,
+        overwrite: bool,
+    ) -> Result<(), PoolError>;
+
     /// Detaches a device from a mirror, or cancels a replacement.
     fn detach(&self, device: &str) -> Result<(), PoolError>;
 

@@ -288,15 +288,14 @@ impl Pool {
         spec::ASHIFT_RANGE.contains(&shift).then_some(shift)
     }
 
-    fn attach_as(
+    /// Checks a device before it joins a group. Returns whether it is new to the pool.
+    fn check_joining(
         &self,
         doing: &'static str,
-        device: &str,
         new: &Path,
         overwrite: bool,
         replacing: bool,
-    ) -> Result<(), PoolError> {
-        let old = self.find(doing, device)?;
+    ) -> Result<bool, PoolError> {
         let path = new.to_owned();
         let status = self.status()?;
         let is_own = |role: Role| {
@@ -308,11 +307,31 @@ impl Pool {
             let why = "it is a cache of this pool: remove it there first".to_owned();
             return self.refuse(doing, PoolErrorKind::DeviceUnusable { path, why });
         }
-        if !(replacing && is_own(Role::Spare)) {
-            let name = self.name().as_str();
-            let overwriter = self.overwriter(overwrite, &status);
-            check_new_devices(doing, name, std::iter::once(&path), &overwriter)?;
-            forget_wiped(doing, name, std::iter::once(&path))?;
+        if replacing && is_own(Role::Spare) {
+            return Ok(false);
+        }
+        let overwriter = self.overwriter(overwrite, &status);
+        check_new_devices(
+            doing,
+            self.name().as_str(),
+            std::iter::once(&path),
+            &overwriter,
+        )?;
+        Ok(true)
+    }
+
+    fn attach_as(
+        &self,
+        doing: &'static str,
+        device: &str,
+        new: &Path,
+        overwrite: bool,
+        replacing: bool,
+    ) -> Result<(), PoolError> {
+        let old = self.find(doing, device)?;
+        let path = new.to_owned();
+        if self.check_joining(doing, new, overwrite, replacing)? {
+            forget_wiped(doing, self.name().as_str(), std::iter::once(&path))?;
         }
         let mut tree = NvList::new();
         tree.set_text("type", "root");
@@ -461,6 +480,30 @@ impl Devices for Pool {
 
     fn replace(&self, device: &str, new: &Path, overwrite: bool) -> Result<(), PoolError> {
         self.attach_as("replace a device of", device, new, overwrite, true)
+    }
+
+    fn check_replace(
+        &self,
+        device: &str,
+        new: &Path,
+        needed_bytes: u64,
+        overwrite: bool,
+    ) -> Result<(), PoolError> {
+        const DOING: &str = "replace a device of";
+        self.find(DOING, device)?;
+        self.check_joining(DOING, new, overwrite, true)?;
+        let path = new.to_owned();
+        match size_of(new) {
+            Ok(size) if size < needed_bytes => {
+                let needed = format!("{needed_bytes} bytes, and it has {size}");
+                self.refuse(DOING, PoolErrorKind::DeviceTooSmall { path, needed })
+            }
+            Ok(_) => Ok(()),
+            Err(error) => {
+                let why = error.to_string();
+                self.refuse(DOING, PoolErrorKind::DeviceUnusable { path, why })
+            }
+        }
     }
 
     fn detach(&self, device: &str) -> Result<(), PoolError> {

@@ -397,6 +397,34 @@ fn an_awaited_scrub_ends_with_the_reason_when_the_pool_is_suspended() {
     );
 }
 
+#[test]
+fn the_plan_for_a_new_disk_names_what_its_replacement_would_refuse() {
+    let bench = Bench::prepared();
+    let plan = |with: &str| {
+        let arguments = format!(r#"{{"device":"/disks/a","with":"{with}","perform":false}}"#);
+        let planned = perform(
+            &bench.context(&NoServer),
+            request("pool.replace_disk", &arguments),
+            &mut |_| {},
+        );
+        match planned {
+            Ok(Answer::Replacement(view)) => (view.hindrance.unwrap_or_default(), view.steps.len()),
+            other => panic!("{other:?}"),
+        }
+    };
+    for (with, part) in [
+        ("/disks/small", "too small"),
+        ("/disks/used", "--overwrite-old-labels"),
+        ("/disks/none", "does not exist"),
+        ("/disks/b", "own device"),
+    ] {
+        let (hindrance, steps) = plan(with);
+        assert!(hindrance.contains(part), "{with}: {hindrance}");
+        assert_eq!(steps, 0, "{with}");
+    }
+    assert_eq!(plan("/disks/c"), (String::new(), 3));
+}
+
 /// A new operation must be in a table, or in the list of exceptions here.
 #[test]
 fn every_operation_is_in_a_table() {
