@@ -16,8 +16,8 @@ use control::operations::property_names;
 use control::request::Properties;
 use control::{Answer, Failure, FailureKind};
 use engine::pool::{
-    DeviceStatus, GroupSpec, PoolError, PoolErrorKind, PoolSpec, PoolStatus, Restart, Resumption,
-    Role,
+    DeviceState, DeviceStatus, GroupSpec, PoolError, PoolErrorKind, PoolSpec, PoolStatus, Restart,
+    Resumption, Role,
 };
 use leg_door::{LegRequest, MemberRequest};
 
@@ -178,8 +178,13 @@ pub fn perform(
             Ok(Done::changed(attached(&text(&existing), &new)))
         }
         PoolRequest::Detach(Detach { device }) => {
+            let lost = lost_redundancy(&pool.status().map_err(failures::pool)?, &text(&device));
             done(needs(pool.devices())?.detach(&text(&device)))?;
-            Ok(Done::changed(format!("detached {}", device.display())))
+            let lost = lost.map_or_else(String::new, |lost| format!("; {lost}"));
+            Ok(Done::changed(format!(
+                "detached {}{lost}",
+                device.display()
+            )))
         }
         PoolRequest::Replace(Replace {
             old,
@@ -294,6 +299,25 @@ pub fn perform(
             Ok(Done::changed(format!("set {} of {name}", names.join(", "))))
         }
     }
+}
+
+/// The consequence of a detach after which a single device has the data of a mirror; none if the device has no data.
+fn lost_redundancy(status: &PoolStatus, device: &str) -> Option<String> {
+    let detached = status.find(device)?;
+    let groups = status.devices.iter();
+    let mut groups = groups.filter(|group| group.role == Role::Data && group.kind == "mirror");
+    let group = groups.find(|group| group.children.iter().any(|one| one.guid == detached.guid))?;
+    let mut left = group.children.iter().filter(|one| {
+        one.guid != detached.guid && one.state == DeviceState::Online && !one.resilvering
+    });
+    let (only, pool) = (&left.next()?.name, &status.name);
+    (detached.state == DeviceState::Online && left.next().is_none()).then(|| {
+        format!(
+            "{only} is the only device with the data of {} now: if it fails, pool {pool} is lost; `bulkhead pool attach \
+             {pool} {only} DEVICE` adds another copy",
+            group.name
+        )
+    })
 }
 
 /// Redundancy of a group of data: how it is made, and devices that may fail.

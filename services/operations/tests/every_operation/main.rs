@@ -425,6 +425,37 @@ fn the_plan_for_a_new_disk_names_what_its_replacement_would_refuse() {
     assert_eq!(plan("/disks/c"), (String::new(), 3));
 }
 
+fn said(bench: &Bench, hooks: &dyn ServerHooks, verb: &str, arguments: &str) -> String {
+    match perform(&bench.context(hooks), request(verb, arguments), &mut |_| {}) {
+        Ok(Answer::Done(done)) => done.message,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_detach_warns_of_the_last_copy_only() {
+    let bench = Bench::prepared();
+    let attach = r#"{"existing":"/disks/a","new":"/disks/c"}"#;
+    bench.ask(&NoServer, "pool.attach", attach);
+    let detach = |disk: &str| {
+        said(
+            &bench,
+            &NoServer,
+            "pool.detach",
+            &format!(r#"{{"device":"{disk}"}}"#),
+        )
+    };
+    assert_eq!(detach("/disks/c"), "detached /disks/c");
+    let last = detach("/disks/b");
+    for part in [
+        "/disks/a is the only device",
+        "pool tank is lost",
+        "`bulkhead pool attach tank /disks/a DEVICE`",
+    ] {
+        assert!(last.contains(part), "{part}: {last}");
+    }
+}
+
 /// A new operation must be in a table, or in the list of exceptions here.
 #[test]
 fn every_operation_is_in_a_table() {
