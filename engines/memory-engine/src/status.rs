@@ -43,6 +43,7 @@ fn plain(name: String, kind: &str, guid: u64, role: Role, state: DeviceState) ->
         size_bytes: 0,
         needed_bytes: 0,
         expandable_bytes: 0,
+        ashift: 0,
         fragmentation_percent: None,
         repaired_bytes: 0,
         resilvering: false,

@@ -1,6 +1,6 @@
 //! Requests about the pool itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use control::answer::{Done, PoolStatus as PoolState, Property};
@@ -279,11 +279,23 @@ pub fn perform(
             if let Some(mismatch) = mismatch {
                 return Err(mismatch);
             }
+            let before = ashifts(&pool.status().map_err(failures::pool)?);
             joined(needs(pool.devices())?.add(&groups(&new), overwrite))?;
-            Ok(Done::changed(format!("pool {name} is wider")))
+            // The group is added, whether or not its sectors are known.
+            let now = pool
+                .status()
+                .map(|status| ashifts(&status))
+                .unwrap_or_default();
+            let note = match now.len() > before.len().max(1) {
+                true => format!("; {}", different_sectors(&now)),
+                false => String::new(),
+            };
+            Ok(Done::changed(format!("pool {name} is wider{note}")))
         }
         PoolRequest::Remove(Remove { device }) => {
-            done(needs(pool.devices())?.remove(&text(&device)))?;
+            let status = pool.status().map_err(failures::pool)?;
+            let removed = needs(pool.devices())?.remove(&text(&device));
+            removed.map_err(|error| removal_failure(&status, error))?;
             let device = device.display();
             Ok(Done::changed(format!("{device} leaves the pool")))
         }
@@ -318,6 +330,39 @@ fn lost_redundancy(status: &PoolStatus, device: &str) -> Option<String> {
             group.name
         )
     })
+}
+
+/// Explains the refusal to remove a group by the sector sizes of the pool.
+fn removal_failure(status: &PoolStatus, error: PoolError) -> Failure {
+    let shifts = ashifts(status);
+    let failure = failures::pool(error);
+    match shifts.len() > 1 && failure.kind == FailureKind::Usage {
+        false => failure,
+        true => Failure::new(
+            failure.kind,
+            format!("{}; {}", failure.message, different_sectors(&shifts)),
+        )
+        .advise(format!(
+            "move the data to a new pool instead: `bulkhead snapshot send`, or `bulkhead replicate` from pool {}",
+            status.name
+        )),
+    }
+}
+
+/// The sector sizes of the groups of data, as `ashift`.
+fn ashifts(status: &PoolStatus) -> BTreeSet<u64> {
+    let groups = status.devices.iter();
+    let is_data = |group: &&DeviceStatus| group.role == Role::Data && group.kind != "indirect";
+    let data = groups.filter(is_data).filter(|group| group.ashift > 0);
+    data.map(|group| group.ashift).collect()
+}
+
+fn different_sectors(shifts: &BTreeSet<u64>) -> String {
+    let shifts: Vec<String> = shifts.iter().map(ToString::to_string).collect();
+    format!(
+        "its groups of data have different sector sizes (ashift {}), so that none of them can be removed again",
+        shifts.join(" and ")
+    )
 }
 
 /// Redundancy of a group of data: how it is made, and devices that may fail.

@@ -342,6 +342,7 @@ pub mod tests {
                 _ => 0,
             },
             expandable_bytes: 0,
+            ashift: 0,
             fragmentation_percent: None,
             repaired_bytes: 0,
             resilvering: false,

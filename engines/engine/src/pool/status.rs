@@ -84,6 +84,8 @@ pub struct DeviceStatus {
     pub needed_bytes: u64,
     /// Bytes that the device could hold more if it were expanded.
     pub expandable_bytes: u64,
+    /// The smallest unit of its writes, as a power of two, for a group of data or logs; else 0.
+    pub ashift: u64,
     /// Free space in small pieces, percent (of a group).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fragmentation_percent: Option<u64>,

@@ -369,7 +369,10 @@ impl Pool {
             },
             Errno::NOTSUP => shape("only single devices and mirrors can be joined or parted"),
             Errno::INVAL => shape("the devices do not fit together"),
-            Errno::DOM => shape("the device's smallest block is larger than the pool's"),
+            Errno::DOM => shape(
+                "the sectors of the device are larger than the smallest write of the group (ashift), which cannot change: use \
+                 a device with smaller sectors; or create a pool with `-o ashift=12` and move the data there (`bulkhead snapshot send`)",
+            ),
             Errno::BUSY => PoolErrorKind::Busy,
             Errno::NODEV => PoolErrorKind::NoSuchDevice {
                 device: path.display().to_string(),

@@ -277,6 +277,7 @@ fn device_of(vdev: NvRef<'_>, role: Role) -> DeviceStatus {
         size_bytes: get(counter::SPACE),
         needed_bytes: get(counter::RSIZE),
         expandable_bytes: get(counter::ESIZE),
+        ashift: vdev.u64("ashift").unwrap_or(0),
         fragmentation_percent: known(get(counter::FRAGMENTATION)),
         repaired_bytes: get(counter::SCAN_PROCESSED),
         resilvering: vdev.u64("resilver_txg").is_some() && state == DeviceState::Online,

@@ -647,3 +647,18 @@ fn chap_users_are_listed_without_secrets() {
     assert_eq!(status[0]["discovery"]["chap_users"][0], "finder");
     assert!(!format!("{mutual}{json}{status}").contains("secret-of"));
 }
+
+/// No group of such a pool can be removed again.
+#[test]
+fn groups_of_different_sector_sizes_are_reported() {
+    let machine = TestHost::with_disks(&["a", "b"]);
+    machine.ok("pool create tank a -o ashift=12");
+    machine.ok("pool set tank ashift=13");
+    let added = machine.ok("pool add tank b").out;
+    assert!(added.contains("ashift 12 and 13"), "{added}");
+    machine.refused(
+        &format!("pool remove tank {}", machine.path("b").display()),
+        2,
+        "ashift 12 and 13",
+    );
+}
