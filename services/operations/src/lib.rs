@@ -173,6 +173,10 @@ pub trait ServerHooks {
     /// Returns whether the owner of the pool is shutting down, so that callers should not wait
     /// long.
     fn is_ending(&self) -> bool;
+    /// Whether the pool stays open after the request, so that its work in the background proceeds.
+    fn is_server(&self) -> bool {
+        true
+    }
     /// Excludes concurrent changes while the guard is held, for work that does not exclude them all
     /// the time.
     fn alone(&self) -> Option<std::sync::MutexGuard<'_, ()>> {
@@ -222,6 +226,9 @@ impl ServerHooks for NoServer {
         Ok(None)
     }
     fn is_ending(&self) -> bool {
+        false
+    }
+    fn is_server(&self) -> bool {
         false
     }
 }

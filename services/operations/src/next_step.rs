@@ -64,6 +64,23 @@ pub fn add_write_wait(pool: &mut PoolStatus) {
     }
 }
 
+/// Replaces the advice to wait for a scan of a pool without a server, which makes no progress.
+pub fn advise_to_serve(pool: &mut PoolStatus) {
+    let command = pool.server_command();
+    let scan = pool.scan.as_ref().filter(|scan| scan.state == "running");
+    let Some(function) = scan.map(|scan| &scan.function) else {
+        return;
+    };
+    let waits = format!("wait for the {function}");
+    let mut steps = pool.advice.iter_mut();
+    if let Some(step) = steps.find(|step| step.what.starts_with(&waits)) {
+        let what = format!(
+            "start the server of the pool: the {function} proceeds only while the pool is served"
+        );
+        *step = Advice::new(step.severity, what, &step.why).by(command);
+    }
+}
+
 fn space_step(pool: &PoolStatus) -> Option<Advice> {
     let (name, space) = (&pool.name, pool.space.as_ref()?);
     let level = full_level(space.full_percent);

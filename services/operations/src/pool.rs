@@ -175,7 +175,8 @@ pub fn perform(
                 return answer;
             }
             joined(needs(pool.devices())?.attach(&text(&existing), &new, overwrite))?;
-            Ok(Done::changed(attached(&text(&existing), &new)))
+            let attached = attached(&text(&existing), &new);
+            Ok(Done::changed(attached + &while_served(context)))
         }
         PoolRequest::Detach(Detach { device }) => {
             let lost = lost_redundancy(&pool.status().map_err(failures::pool)?, &text(&device));
@@ -202,7 +203,8 @@ pub fn perform(
             joined(needs(pool.devices())?.replace(&text(&old), &new, overwrite))?;
             let (old, new) = (old.display(), new.display());
             Ok(Done::changed(format!(
-                "{new} replaces {old} as soon as it is resilvered"
+                "{new} replaces {old} as soon as it is resilvered{}",
+                while_served(context)
             )))
         }
         PoolRequest::ReplaceDisk(ReplaceDisk {
@@ -294,10 +296,19 @@ pub fn perform(
         }
         PoolRequest::Remove(Remove { device }) => {
             let status = pool.status().map_err(failures::pool)?;
+            let moves = status
+                .find(&text(&device))
+                .is_some_and(|found| found.role == Role::Data);
             let removed = needs(pool.devices())?.remove(&text(&device));
             removed.map_err(|error| removal_failure(&status, error))?;
             let device = device.display();
-            Ok(Done::changed(format!("{device} leaves the pool")))
+            Ok(Done::changed(match moves {
+                true => format!(
+                    "{device} leaves the pool as soon as its data is moved to the other groups{}",
+                    while_served(context)
+                ),
+                false => format!("{device} leaves the pool"),
+            }))
         }
         PoolRequest::Get(Get { names }) => get(context, &names),
         PoolRequest::Status | PoolRequest::Iostat => unreachable!("answered from the pool's state"),
@@ -310,6 +321,17 @@ pub fn perform(
             let names: Vec<&str> = properties.keys().map(String::as_str).collect();
             Ok(Done::changed(format!("set {} of {name}", names.join(", "))))
         }
+    }
+}
+
+/// The end of a sentence about work that continues in the background.
+pub fn while_served(context: &Context<'_>) -> String {
+    let name = context.pool.name();
+    match context.hooks.is_server() {
+        true => String::new(),
+        false => format!(
+            ", which proceeds only while the pool is served: `bulkhead pool-server {name}` starts its server"
+        ),
     }
 }
 

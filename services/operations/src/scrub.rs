@@ -45,6 +45,10 @@ pub fn perform(
         ScrubAction::Pause => (ScrubCommand::Pause, "pauses its scrub"),
         ScrubAction::Stop => (ScrubCommand::Cancel, "stops its scrub"),
     };
+    let background = match command == ScrubCommand::Start && !wait {
+        true => super::pool::while_served(context),
+        false => String::new(),
+    };
     let state = match action {
         ScrubAction::Resume => {
             let status = context.pool.status().map_err(failures::pool)?;
@@ -56,7 +60,11 @@ pub fn perform(
         await_resilver(context, progress)?;
     }
     let begun = match state == Some(ScanState::Paused) {
-        true => command_scrub(context.pool, command, format!("pool {name} {what}"))?,
+        true => command_scrub(
+            context.pool,
+            command,
+            format!("pool {name} {what}{background}"),
+        )?,
         false => Done::already(format!("no scrub of pool {name} is paused")),
     };
     let is_scanning = matches!(state, Some(ScanState::Paused | ScanState::Running));

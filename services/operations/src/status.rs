@@ -16,7 +16,7 @@ use engine::pool::{
 use units::{SnapshotName, VolumeName};
 
 use super::documents::Documents;
-use super::next_step::steps;
+use super::next_step::{self, steps};
 use super::space::{self, Promises};
 use super::{
     Context, copies, copy_rate, discovery, documents, failures, filesystem, nbd, read_balancing,
@@ -68,6 +68,7 @@ pub fn alone(context: &Context<'_>) -> Result<PoolStatus, Failure> {
         replicate::health::add_to(&mut status, glances);
     }
     status.server_options = filesystem::server_options(context.pool);
+    next_step::advise_to_serve(&mut status);
     Ok(status)
 }
 

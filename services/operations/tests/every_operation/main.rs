@@ -456,6 +456,36 @@ fn a_detach_warns_of_the_last_copy_only() {
     }
 }
 
+/// A command that opens a pool itself closes it again, and a resilver, a scrub or a removal with it.
+#[test]
+fn work_in_the_background_of_a_pool_without_a_server_is_said_to_need_one() {
+    let bench = Bench::prepared();
+    bench.pool.hold_scans(true);
+    let attach = r#"{"existing":"/disks/a","new":"/disks/c"}"#;
+    let serve = "`bulkhead pool-server tank`";
+    let told = said(&bench, &NoServer, "pool.attach", attach);
+    assert!(told.contains(serve), "{told}");
+    let Ok(Answer::Status(status)) =
+        perform(&bench.context(&NoServer), Request::Status, &mut |_| {})
+    else {
+        panic!("no status");
+    };
+    let advice = status.pool.advice[0].to_string();
+    assert!(
+        advice.contains(serve) && !advice.contains("wait for"),
+        "{advice}"
+    );
+    bench.pool.finish_scan();
+    bench.ask(&NoServer, "pool.detach", r#"{"device":"/disks/c"}"#);
+    let add = r#"{"groups":[{"kind":"mirror","role":"data","devices":["/disks/d","/disks/e"]}]}"#;
+    bench.ask(&NoServer, "pool.add", add);
+    let told = said(&bench, &NoServer, "pool.remove", r#"{"device":"mirror-1"}"#);
+    assert!(told.contains(serve), "{told}");
+    let scrub = r#"{"action":"start","wait":false}"#;
+    let told = said(&bench, &NoServer, "pool.scrub", scrub);
+    assert!(told.contains(serve), "{told}");
+}
+
 /// A new operation must be in a table, or in the list of exceptions here.
 #[test]
 fn every_operation_is_in_a_table() {
