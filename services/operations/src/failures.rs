@@ -2,8 +2,27 @@
 
 use control::failure::chain;
 use control::{Failure, FailureKind};
+use engine::Pool;
 use engine::dataset::{DatasetError, DatasetErrorKind};
 use engine::pool::{PoolError, PoolErrorKind};
+
+use super::space;
+
+/// The same as [`dataset`], with the limit that is reached if there is no space.
+pub fn dataset_of(pool: &dyn Pool, error: DatasetError) -> Failure {
+    let name = error.dataset.clone();
+    with_limit(pool, &name, dataset(error))
+}
+
+/// Adds the limit that is reached by `name`, or by the dataset above that it is to be in, to a failure for lack of space.
+pub fn with_limit(pool: &dyn Pool, name: &str, mut failure: Failure) -> Failure {
+    if failure.kind == FailureKind::NoSpace {
+        if let Some(limit) = space::reached_limit(pool, name) {
+            failure.message = format!("{}: {limit}", failure.message);
+        }
+    }
+    failure
+}
 
 /// A dataset operation that failed.
 pub fn dataset(error: DatasetError) -> Failure {

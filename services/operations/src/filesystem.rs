@@ -288,7 +288,7 @@ fn create(context: &Context<'_>, create: &Create) -> Result<Answer, Failure> {
     };
     let created = needs(context.pool.files())?.create_file_system(&spec);
     context.documents.changed(name.as_str());
-    created.map_err(failures::dataset)?;
+    created.map_err(|error| failures::dataset_of(context.pool, error))?;
     parents.keep();
     // It can be shared by an inherited property.
     context.hooks.exports_changed()?;

@@ -84,7 +84,9 @@ fn with_files<'g, T>(
             done
         }
     };
-    done.map_err(|error| failure(name.as_str(), error))
+    done.map_err(|error| {
+        failures::with_limit(context.pool, name.as_str(), failure(name.as_str(), error))
+    })
 }
 
 fn failure(name: &str, error: FileError) -> Failure {

@@ -17,14 +17,14 @@ pub fn of_dataset<'v>(
     value: impl Fn(&str) -> Option<&'v str>,
 ) -> Failure {
     let DatasetErrorKind::Property { property, why } = &error.kind else {
-        return failures::dataset(error);
+        return failures::dataset_of(context.pool, error);
     };
     if OwnerProperty::parse(property).is_some() {
         return owners::misplaced(property);
     }
     // Users may set any name with a colon.
     if property.contains(':') {
-        return failures::dataset(error);
+        return failures::dataset_of(context.pool, error);
     }
     match context.pool.property_values(property) {
         None => unknown(
@@ -37,10 +37,9 @@ pub fn of_dataset<'v>(
             Some(value) => wrong_value(dataset, property, value, &values),
             None => not_inherited(dataset, property),
         },
-        Some(values) if why.ends_with("out of range") => {
-            failures::dataset(error).advise(format!("valid values: {}", readable(&values)))
-        }
-        Some(_) => failures::dataset(error),
+        Some(values) if why.ends_with("out of range") => failures::dataset_of(context.pool, error)
+            .advise(format!("valid values: {}", readable(&values))),
+        Some(_) => failures::dataset_of(context.pool, error),
     }
 }
 

@@ -67,7 +67,8 @@ fn create(context: &Context<'_>, request: &Create) -> Result<Answer, Failure> {
         refuse_temporary(name)?;
     }
     replay(context, &names)?;
-    context.pool.snapshot(&names).map_err(failures::dataset)?;
+    let taken = context.pool.snapshot(&names);
+    taken.map_err(|error| failures::dataset_of(context.pool, error))?;
     let list = list_of(&names);
     let message = match (request.recursive, left_out) {
         (false, _) => format!("created {list}"),
@@ -512,7 +513,7 @@ fn clone(
     }
     let cloned = context.pool.clone_snapshot(from, to, &values);
     context.documents.changed(to.as_str());
-    cloned.map_err(failures::dataset)?;
+    cloned.map_err(|error| failures::dataset_of(context.pool, error))?;
     if is_files {
         // It can be shared by an inherited property.
         context.hooks.exports_changed()?;

@@ -2,10 +2,43 @@
 
 use control::Failure;
 use control::answer::PoolSpace;
+use control::words::bytes;
 use engine::Pool;
-use engine::dataset::{DatasetInfo, DatasetKind, FileSystemSpec, Snapshots};
+use engine::dataset::{DatasetInfo, DatasetKind, DatasetRef, FileSystemSpec, Snapshots};
+
+use units::ByteCount;
 
 use super::failures;
+
+/// The quota at or above `name` that leaves it the least space, with the dataset that has it; none if it is the pool
+/// itself that has no more space.
+pub fn reached_limit(pool: &dyn Pool, name: &str) -> Option<String> {
+    let own = name.split('@').next().unwrap_or_default();
+    let available = pool.dataset(pool.name().into()).ok()?.available.get();
+    let above = std::iter::successors(Some(own), |at| Some(at.rsplit_once('/')?.0));
+    let limits = above.flat_map(|at| {
+        let info = pool.dataset(DatasetRef::from_checked(at)).ok();
+        let limits = info.map_or([None, None], |info| {
+            let of = |property, quota: ByteCount, used: ByteCount| {
+                let left = quota.get().saturating_sub(used.get());
+                (quota.get() > 0).then_some((left, property, at, quota))
+            };
+            [
+                of("quota", info.space.quota, info.used),
+                of("refquota", info.space.ref_quota, info.referenced).filter(|_| at == own),
+            ]
+        });
+        limits.into_iter().flatten()
+    });
+    let (left, property, dataset, quota) = limits.min_by_key(|limit| limit.0)?;
+    (left < available).then(|| {
+        format!(
+            "the {property} of {dataset} is {}, of which {} are left",
+            bytes(quota.get()),
+            bytes(left)
+        )
+    })
+}
 
 /// The space promised to the datasets of a pool. Computing it reads every dataset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -446,14 +446,14 @@ fn resize_checked(
 ) -> Result<(), Failure> {
     let adjust = || context.pool.adjust_reservation(before, size);
     if grows {
-        adjust().map_err(failures::dataset)?;
+        adjust().map_err(|error| failures::dataset_of(context.pool, error))?;
     }
     let resized = context.hooks.resize(name, size.get());
     let resized = resized.and_then(|is_open| match is_open {
         true => Ok(()),
         false => {
             let resized = context.pool.resize_volume(name, size);
-            resized.map_err(failures::dataset)
+            resized.map_err(|error| failures::dataset_of(context.pool, error))
         }
     });
     if resized.is_err() && grows {

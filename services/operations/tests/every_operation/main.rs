@@ -456,6 +456,30 @@ fn a_detach_warns_of_the_last_copy_only() {
     }
 }
 
+#[test]
+fn a_lack_of_space_names_the_quota_that_is_reached() {
+    let bench = Bench::prepared();
+    let files = r#"{"name":"tank/a","owner":0,"group":0,"mode":"755","properties":{"quota":"64M"},"parents":false,"exist_ok":false}"#;
+    bench.ask(&NoServer, "filesystem.create", files);
+    let volume = |name: &str| {
+        let arguments = format!(
+            r#"{{"name":"{name}","size":536870912,"block_size":null,"sparse":false,"properties":{{}},"parents":false,"exist_ok":false}}"#
+        );
+        let created = request("volume.create", &arguments);
+        let refused = perform(&bench.context(&NoServer), created, &mut |_| {});
+        let failure = refused.expect_err("there is no space");
+        assert_eq!(failure.kind, control::FailureKind::NoSpace);
+        failure.message
+    };
+    let message = volume("tank/a/v");
+    assert!(message.contains("the quota of tank/a is 64M"), "{message}");
+    // The pool itself has no more space.
+    let first = r#"{"name":"tank/w","size":805306368,"block_size":null,"sparse":false,"properties":{},"parents":false,"exist_ok":false}"#;
+    bench.ask(&NoServer, "volume.create", first);
+    let message = volume("tank/v");
+    assert!(!message.contains("quota"), "{message}");
+}
+
 /// A command that opens a pool itself closes it again, and a resilver, a scrub or a removal with it.
 #[test]
 fn work_in_the_background_of_a_pool_without_a_server_is_said_to_need_one() {
