@@ -9,7 +9,7 @@ use control::{Answer, Failure, FailureKind};
 use engine::dataset::{DatasetInfo, DatasetKind, Snapshots};
 use units::{SnapshotName, VolumeName};
 
-use super::{Context, failures};
+use super::{Context, failures, holds};
 
 /// The words for no objects.
 const NOTHING: &str = "nothing";
@@ -28,6 +28,8 @@ pub struct Loss {
     incomplete: usize,
     snapshots: usize,
     bookmarks: usize,
+    /// Held snapshots, which only the destruction of the pool destroys, each with a hold.
+    held: Vec<String>,
 }
 
 impl Loss {
@@ -49,7 +51,15 @@ impl Loss {
         let all = context.pool.datasets(root.into(), Snapshots::Include);
         let mut all = all.map_err(failures::dataset)?;
         all.retain(|info| info.name != root.as_str());
-        Self::of_these(context, &all)
+        let mut loss = Self::of_these(context, &all)?;
+        let snapshots = all.iter().filter_map(|info| info.name.parse().ok());
+        loss.held = snapshots
+            .filter_map(|name: SnapshotName| {
+                let tag = holds::tag_of(context, &name)?;
+                Some(format!("{name} (by {tag})"))
+            })
+            .collect();
+        Ok(loss)
     }
 
     /// Snapshots.
@@ -123,9 +133,14 @@ impl Loss {
             false => format!("{} and {last}", counts.join(", ")),
         };
         let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
+        let held: Vec<&str> = self.held.iter().map(String::as_str).collect();
+        let held = match held.is_empty() {
+            true => String::new(),
+            false => format!("; held snapshots are among them: {}", some_of(&held)),
+        };
         match names.is_empty() {
             true => counts,
-            false => format!("{counts}: {}", some_of(&names)),
+            false => format!("{counts}: {}{held}", some_of(&names)),
         }
     }
 

@@ -480,6 +480,35 @@ fn a_lack_of_space_names_the_quota_that_is_reached() {
     assert!(!message.contains("quota"), "{message}");
 }
 
+/// A hold protects a snapshot from every other request.
+#[test]
+fn the_destruction_of_a_pool_names_the_held_snapshots_first() {
+    let bench = Bench::prepared();
+    for (verb, arguments) in [
+        (
+            "volume.create",
+            r#"{"name":"tank/v","size":16777216,"block_size":null,"sparse":true,"properties":{},"parents":false,"exist_ok":false}"#,
+        ),
+        ("snapshot.create", r#"{"names":["tank/v@a"]}"#),
+        ("snapshot.create", r#"{"names":["tank/v@b"]}"#),
+        ("snapshot.hold", r#"{"tag":"backup","names":["tank/v@a"]}"#),
+    ] {
+        let done = bench.ask(&NoServer, verb, arguments);
+        assert_eq!(done.kind, "changed", "{}", done.text);
+    }
+    let asked = bench.ask(&NoServer, "pool.destroy", r#"{"ask":true}"#);
+    assert_eq!(asked.kind, "NeedsConfirmation", "{}", asked.text);
+    assert!(
+        asked
+            .text
+            .contains("held snapshots are among them: tank/v@a (by backup)"),
+        "{}",
+        asked.text
+    );
+    let shown = bench.ask(&NoServer, "pool.destroy", r#"{"dry_run":true}"#);
+    assert!(shown.text.contains("(by backup)"), "{}", shown.text);
+}
+
 /// A command that opens a pool itself closes it again, and a resilver, a scrub or a removal with it.
 #[test]
 fn work_in_the_background_of_a_pool_without_a_server_is_said_to_need_one() {
