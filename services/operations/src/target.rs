@@ -48,7 +48,10 @@ pub fn perform(documents: &dyn Documents, request: TargetRequest) -> Result<Answ
         }
         TargetRequest::Show(Show { name }) => {
             let (desired, _) = desired_state(&documents.root(), &*documents.all()?);
-            let target = desired.targets.get(&name).ok_or_else(|| no_target(&name))?;
+            let target = desired
+                .targets
+                .get(&name)
+                .ok_or_else(|| no_target(&documents.root(), &name))?;
             Ok(Answer::Target(Box::new(view(&name, target))))
         }
         TargetRequest::Destroy(Destroy {
@@ -156,9 +159,11 @@ pub fn view(name: &IscsiName, target: &DesiredTarget) -> TargetView {
     }
 }
 
-fn no_target(name: &IscsiName) -> Failure {
-    Failure::not_found(format!("there is no target {name}"))
-        .advise("`bulkhead target list` lists the targets; `bulkhead target create` creates one")
+fn no_target(pool: &str, name: &IscsiName) -> Failure {
+    Failure::not_found(format!("pool {pool} has no target {name}")).advise(format!(
+        "a target shows volumes of its own pool only: `bulkhead target list` lists the targets of all pools, and `bulkhead target create NAME --pool {pool}` \
+         creates one there, with a name that no other pool has"
+    ))
 }
 
 fn existing(
@@ -166,7 +171,8 @@ fn existing(
     all: &All,
     name: &IscsiName,
 ) -> Result<TargetDocument, Failure> {
-    target_document(&documents.root(), all, name)?.ok_or_else(|| no_target(name))
+    let root = documents.root();
+    target_document(&root, all, name)?.ok_or_else(|| no_target(&root, name))
 }
 
 fn create(
@@ -237,7 +243,7 @@ fn target_removal(documents: &dyn Documents, name: &IscsiName) -> Result<Removal
     let all = documents.all()?;
     // An unreadable target can still be destroyed.
     if target_document(&documents.root(), &all, name).is_ok_and(|found| found.is_none()) {
-        return Err(no_target(name));
+        return Err(no_target(&documents.root(), name));
     }
     let mut edits = Vec::new();
     for facts in all.volumes() {
@@ -535,6 +541,27 @@ mod tests {
         };
         assert!(changed(perform(&documents, unmap())));
         assert!(!changed(perform(&documents, unmap())));
+    }
+
+    /// The request goes to the pool of the volume, which may not be that of the target.
+    #[test]
+    fn a_target_of_another_pool_is_refused_with_the_rule() {
+        let documents = pool();
+        let other: IscsiName = "iqn.2026-01.org.example:other".parse().expect("a name");
+        let map = TargetRequest::Map(Map {
+            name: other.clone(),
+            volume: "tank/a".parse().expect("name"),
+            lun: None,
+            read_only: false,
+            write_cache: None,
+        });
+        let failure = perform(&documents, map).expect_err("it is not here");
+        assert_eq!(failure.kind, FailureKind::NotFound);
+        assert_eq!(failure.message, format!("pool tank has no target {other}"));
+        let advice = failure.advice.unwrap_or_default();
+        for part in ["volumes of its own pool only", "--pool tank"] {
+            assert!(advice.contains(part), "{advice}");
+        }
     }
 
     #[test]
