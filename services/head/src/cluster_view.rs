@@ -68,8 +68,9 @@ pub fn look(
         refusal: Some(&cluster::pool_management::power_off_refusal),
     };
     let safeguards = safeguards.look(&appliance, own, printed, api::now_ms());
-    let waits =
-        (safeguards.has_quorum == Some(false)).then(cluster::pool_management::boot_wait_reason);
+    // A note that outlived its script is of no interest where Pacemaker runs.
+    let waits = (safeguards.has_quorum == Some(false) || monitor.is_none())
+        .then(cluster::pool_management::boot_wait_reason);
     // If Corosync has just failed to respond, it is not queried again.
     let counters = links.and_then(|_| print_of(&here, "corosync-cmapctl", &["-m", "stats"]));
     let losses = |text: String| heartbeats.losses(&appliance, own, &text);

@@ -22,6 +22,7 @@ corosync_age_s() {
     echo $(($(now_s) - ${20} / ticks))
 }
 begin_s=$(now_s)
+note() { mkdir -p "${reason%/*}" && echo "$1" >"$reason"; }
 is_late() { [ $(($(now_s) - begin_s)) -ge "$limit_s" ] || [ "$(corosync_age_s 2>/dev/null)" -ge "$limit_s" ]; }
 "#;
 
@@ -29,15 +30,16 @@ is_late() { [ $(($(now_s) - begin_s)) -ge "$limit_s" ] || [ "$(corosync_age_s 2>
 const START: &str = r#"
 after_limit() {
     echo "$joined of $heads heads are members after $limit_s s: Pacemaker starts, and may power the other heads off" >&2
+    rm -f "$reason"
     exit 0
 }
+next="then it starts without them"
 "#;
 
 /// The action after the limit: request the confirmation of the witness. `two_node` implies `wait_for_all`, so Corosync
 /// keeps a head that boots alone without quorum. If anything here fails, that rule holds. An administrator can cancel it
 /// by the same command.
 const REQUEST_CONFIRMATION: &str = r#"
-rm -f "$reason"
 after_limit() {
     # It has seen the other head since it started, or an administrator has cancelled the wait.
     if timeout 2 corosync-quorumtool -s 2>/dev/null | grep -q '^Quorate: *Yes'; then rm -f "$reason"; exit 0; fi
@@ -46,18 +48,24 @@ after_limit() {
         timeout 2 corosync-cmapctl -s quorum.cancel_wait_for_all u8 1 >&2
     elif reply=$(echo "$reply" | sed 's/^bulkhead: //;q'); [ "$reply" != "$(cat "$reason" 2>/dev/null)" ]; then
         echo "$reply" >&2
-        mkdir -p "${reason%/*}"
-        echo "$reply" >"$reason"
+        note "$reply"
     fi
     sleep 1
 }
+next="then the witness is asked whether this head may serve pools without them"
 "#;
 
+/// The first note is written when a head is missing. Afterwards the action writes its own.
 const LOOP: &str = r#"
+rm -f "$reason"
 while :; do
     joined=$(timeout 2 corosync-cmapctl runtime.members. 2>/dev/null | grep -c '= joined$')
     [ "$joined" -lt "$heads" ] || { rm -f "$reason"; exit 0; }
-    ! is_late || after_limit
+    if is_late; then after_limit
+    elif [ "$joined" != "$noted" ]; then
+        noted=$joined
+        note "Pacemaker is not started yet: the other heads have $limit_s s to boot ($joined of $heads heads are members), and $next"
+    fi
     sleep 0.2
 done
 "#;
@@ -94,7 +102,62 @@ pub fn pacemaker_unit() -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::process::{Command, Stdio};
+    use std::time::{Duration, Instant};
+
     use super::*;
+
+    /// `status` shows the reason. Without it a head that boots alone shows none for a minute.
+    #[test]
+    fn the_reason_of_the_wait_is_noted_from_its_begin_until_the_other_head_is_there() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (reason, tool) = (
+            directory.path().join("run/reason"),
+            directory.path().join("corosync-cmapctl"),
+        );
+        let members = |count: usize| {
+            let lines = (1..=count)
+                .map(|number| format!("echo 'runtime.members.{number}.status (str) = joined'\n"));
+            let text = format!("#!/bin/sh\n{}", lines.collect::<String>());
+            let new = directory.path().join("new");
+            std::fs::write(&new, text).expect("written");
+            std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o755))
+                .expect("executable");
+            std::fs::rename(&new, &tool).expect("renamed");
+        };
+        members(1);
+        let text = script(include_str!(
+            "../../../../examples/legs-two-heads-witness.toml"
+        ));
+        let text = text.replace(AWAIT_HEADS_REASON_PATH, reason.to_str().expect("UTF-8"));
+        let path = std::env::var("PATH").unwrap_or_default();
+        let mut run = Command::new("sh")
+            .args(["-c", &text])
+            .env("PATH", format!("{}:{path}", directory.path().display()))
+            .stdin(Stdio::null())
+            .spawn()
+            .expect("started");
+        let eventually = |what: &str, mut is_done: Box<dyn FnMut() -> bool + '_>| {
+            let deadline = Instant::now() + Duration::from_secs(30);
+            while !is_done() {
+                assert!(Instant::now() < deadline, "{what}");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        };
+        let read = || std::fs::read_to_string(&reason).unwrap_or_default();
+        eventually("the reason is noted", Box::new(|| read().contains('\n')));
+        let noted = read();
+        for part in ["60 s to boot", "1 of 2 heads", "the witness is asked"] {
+            assert!(noted.contains(part), "{noted}");
+        }
+        members(2);
+        eventually(
+            "it is done",
+            Box::new(|| run.try_wait().expect("waited for").is_some()),
+        );
+        assert!(!reason.exists());
+    }
 
     fn script(text: &str) -> String {
         await_heads_script(&crate::parse(text).expect("well formed").appliance)
