@@ -294,6 +294,7 @@ fn shown(report: &CheckReport) -> String {
 /// The input of the planner.
 struct Prepared {
     machines: Hosts,
+    appliance: Appliance,
     desired: DesiredState,
     /// Each change is printed on standard error.
     tells_progress: bool,
@@ -344,6 +345,7 @@ fn prepare_text(
     Ok(Ok(Prepared {
         machines,
         desired,
+        appliance: parsed.appliance,
         tells_progress: settings.tells_progress,
         settles_within: SETTLING_TIME_LIMIT,
     }))
@@ -449,7 +451,13 @@ fn with_plan(
     if apply.is_some() {
         refuse_changed(&args.file, &text)?;
     }
-    let plan = compare(&prepared)?;
+    let mut plan = compare(&prepared)?;
+    let stale = crate::stale_disks::notes(
+        &prepared.machines,
+        &prepared.desired.program,
+        &prepared.appliance,
+    );
+    plan.notes.extend(stale);
     if plan.obstacles.is_empty() {
         return then(&prepared, &plan, out);
     }
@@ -565,6 +573,7 @@ mod tests {
         let heads = parsed.appliance.heads.keys();
         let prepared = Prepared {
             machines: heads.map(|head| (head.clone(), machine(head))).collect(),
+            appliance: parsed.appliance.clone(),
             desired: appliance::desired_state(&parsed.appliance, text, &Layout::default()),
             tells_progress: false,
             settles_within: Duration::ZERO,

@@ -23,6 +23,7 @@ pub mod retire;
 pub mod rotate;
 mod safeguard_queries;
 pub mod situation;
+mod stale_disks;
 pub mod standby;
 pub mod steps;
 
