@@ -244,10 +244,32 @@ pub fn candidate(common: &Common, pool: &PoolName) -> Result<Candidate, Failure>
     candidate_among(common, pool, &[], &[])
 }
 
+/// The failure for a pool that was used here, of which no disk is found any more.
+fn disks_gone(pool: &PoolName, known: &[PathBuf]) -> Failure {
+    let all: Vec<String> = known.iter().map(|one| one.display().to_string()).collect();
+    let are_there = known.iter().any(|one| one.exists());
+    let why = match are_there {
+        true => "and what is there now has no label of it",
+        false => "and nothing is there now",
+    };
+    let message = format!(
+        "no pool {pool} was found: it was last on {}, {why}",
+        all.join(" ")
+    );
+    Failure::not_found(message).advise(format!(
+        "check the cables and the power of the disks; if they are elsewhere now, name the directory or the devices with --search; if \
+         the pool is gone for good, `bulkhead pool forget {pool}`"
+    ))
+}
+
 fn not_found(common: &Common, pool: &PoolName, places: &[PathBuf]) -> Failure {
     let legs = engines::legs();
     if let Some(failure) = legs.not_served(pool, Path::new(leg_door::DEFAULT_PATH)) {
         return failure;
+    }
+    let known = remembered(&file_of(common, pool)).unwrap_or_default();
+    if common.search().is_empty() && !known.is_empty() {
+        return disks_gone(pool, &known);
     }
     let message = match places {
         [] => format!("no pool {pool} was found: nothing is known of where it may be"),

@@ -662,3 +662,31 @@ fn groups_of_different_sector_sizes_are_reported() {
         "ashift 12 and 13",
     );
 }
+
+#[test]
+fn pool_without_any_of_its_disks_names_where_they_were() {
+    let machine = TestHost::with_disks(&["a", "b", "c"]);
+    machine.ok("pool create tank mirror a b");
+    machine.ok("pool create other c");
+    for disk in ["a", "b"] {
+        std::fs::rename(machine.path(disk), machine.path(&format!("{disk}-gone"))).expect("moved");
+    }
+    let (a, b) = (machine.path("a"), machine.path("b"));
+    let last = format!(
+        "it was last on {} {}, and nothing",
+        a.display(),
+        b.display()
+    );
+    for words in [
+        "pool status tank",
+        "status tank",
+        "pool import tank",
+        "volume list tank",
+    ] {
+        machine.refused(words, 3, &last);
+        machine.refused(words, 3, "`bulkhead pool forget tank`");
+    }
+    std::fs::write(&a, [0; 1 << 20]).expect("written");
+    machine.refused("pool status tank", 3, "has no label of it");
+    machine.refused("pool status never-used", 3, "--search");
+}
