@@ -140,6 +140,7 @@ NOT_RUN: dict[str, str] = {
     "drills": "needs a lab: drill-short",
     "clients": "settings of other systems",
     "linux-initiator": "proof.linux",
+    "host": "settings of real hosts: services/cluster/src/tuning.rs",
     "running-as-a-service": "needs systemd: packaging's tests, the drills",
 }
 """The pages that are not run, and the tests that cover them."""

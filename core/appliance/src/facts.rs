@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use units::{ByteCount, HeadName, PoolName};
 
 use crate::file::{Appliance, QuorumRule, Tls};
+use crate::tuning::HostTuning;
 
 /// All facts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -83,6 +84,8 @@ pub struct HeadFacts {
     pub voting_witness: Option<ProbeResult>,
     /// The status of the fence devices of other heads, by their names in Pacemaker.
     pub fence_devices: BTreeMap<String, ProbeResult>,
+    /// Settings of the host; absent if it runs a version that does not report them.
+    pub tuning: Option<HostTuning>,
 }
 
 /// The result of a query.

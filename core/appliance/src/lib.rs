@@ -20,6 +20,7 @@ pub mod render;
 pub mod secret;
 mod subnet;
 mod timeouts;
+pub mod tuning;
 pub mod xml;
 
 pub use check::{CheckReport, Code, Finding, HeadAsked, Place, Severity, check};

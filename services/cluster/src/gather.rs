@@ -31,7 +31,7 @@ const PACKAGES: &[&str] = &[
 
 /// Prints lines of words separated by tabs, of which the first is the kind. Reads its queries as lines: `program NAME`,
 /// `package NAME`, `disk PATH`, `secret PATH`, `tls PATHS`, `pool NAME`, `way ADDRESS PORT`,
-/// `member ADDRESS PORT FINGERPRINT`.
+/// `member ADDRESS PORT FINGERPRINT`, `ring INTERFACE`, `path ADDRESS MTU`.
 const SCRIPT: &str = r#"
 tab=$(printf '\t')
 say() { local IFS="$tab"; printf '%s\n' "$*"; }
@@ -53,7 +53,7 @@ ip -o address show 2>/dev/null | while read -r _ way family address _; do
     case $family in inet | inet6) say address "$way" "${address%/*}" ;; esac
 done
 questions=$(cat)
-disks=$(printf '%s\n' "$questions" | sed -n 's/^disk //p; /^tls /p; /^member /p')
+disks=$(printf '%s\n' "$questions" | sed -n 's/^disk //p; /^tls /p; /^member /p; /^ring /p; /^path /p')
 # Of real-time priority, as Corosync is: what delays that delays everything.
 chrt -R -r 1 true 2>/dev/null && first='chrt -R -r 1' || first=
 [ "$1" = quick ] && first="$first timeout 15 bulkhead appliance facts" ||
@@ -182,6 +182,18 @@ fn questions(appliance: &Appliance) -> String {
             &format!("{} {} {fingerprint}", way.ip(), way.port()),
         );
     }
+    // Interfaces and addresses of all heads: a head does not have those of its peers.
+    for (network, link) in appliance.heads.values().flat_map(|head| &head.links) {
+        ask("ring", &link.interface);
+        let mtu = appliance.networks.get(network).map_or(0, |one| one.mtu);
+        for address in link
+            .addresses
+            .iter()
+            .filter(|_| appliance.heads.len() > 1 && mtu > 0)
+        {
+            ask("path", &format!("{address} {mtu}"));
+        }
+    }
     for (name, pool) in &appliance.pools {
         ask("pool", name.as_str());
         // The disks of another head are not visible to a head.
@@ -298,6 +310,8 @@ fn understand(text: &str, answered_ms: i64) -> HeadFacts {
                     files.insert(PathBuf::from(path));
                 }
             }
+            // Another version may report more, or less.
+            ["tuning", json] => facts.tuning = serde_json::from_str(json).ok(),
             ["stall_ms", stall] => facts.stall_ms_max = stall.parse().ok(),
             ["now_ms", then] => {
                 facts.clock_ahead_ms = then.parse().ok().map(|then: i64| then - answered_ms);

@@ -26,6 +26,7 @@ pub mod situation;
 mod stale_disks;
 pub mod standby;
 pub mod steps;
+pub mod tuning;
 
 pub use apply::{ApplyError, apply};
 pub use gather::{Depth, gather, missing_files};

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use appliance::render::{LEGS_CERTIFICATE_PATH, LEGS_KEY_PATH};
 use certificates::{Fingerprint, Identity, UnpinnedCertificate, is_rejected_by_peer};
+use cluster::tuning;
 use control::operations::key::KeyRequest;
 use control::operations::key::status::Status;
 use control::{Answer, Failure, Request};
@@ -45,8 +46,8 @@ const NAP: Duration = Duration::from_millis(1);
 const NO_HOST: HostId = HostId(std::num::NonZeroU32::MAX);
 
 /// Prints lines of words separated by tabs. Reads paths of disks from the standard input, one a line, and of
-/// files for TLS, separated by tabs, after `tls `, and members of the record of legs after `member `. Unreadable files
-/// produce no line.
+/// files for TLS, separated by tabs, after `tls `, members of the record of legs after `member `, and the requests of
+/// [`cluster::tuning`]. Unreadable files produce no line.
 pub fn print_facts(common: &Common, stalls: bool) -> Result<String, Failure> {
     let mut disks = String::new();
     // Invalid UTF-8, or no input: then there are no disks to check.
@@ -56,6 +57,12 @@ pub fn print_facts(common: &Common, stalls: bool) -> Result<String, Failure> {
     let mut lines = String::new();
     if stalls {
         let _ = writeln!(lines, "stall_ms\t{}", longest_stall().as_millis());
+        let mut settings = tuning::read(Path::new("/"), &disks);
+        tuning::add_tools(&mut settings, &disks);
+        // JSON has neither tabs nor line breaks.
+        if let Ok(settings) = serde_json::to_string(&settings) {
+            let _ = writeln!(lines, "tuning\t{settings}");
+        }
     }
     for files in disks
         .lines()
@@ -66,11 +73,7 @@ pub fn print_facts(common: &Common, stalls: bool) -> Result<String, Failure> {
     let members = disks.lines();
     let members = members.filter_map(|line| line.strip_prefix(MEMBER_REQUEST));
     print_members(&mut lines, &members.collect::<Vec<_>>());
-    let is_disk = |line: &&str| {
-        let is_other = line.starts_with(TLS_REQUEST) || line.starts_with(MEMBER_REQUEST);
-        !line.is_empty() && !is_other
-    };
-    for disk in disks.lines().filter(is_disk) {
+    for disk in disks.lines().filter(|line| line.starts_with('/')) {
         for engine in engines::ALL {
             print_disk(&mut lines, *engine, disk);
         }

@@ -285,6 +285,34 @@ codes! {
         "Clients refuse an expired certificate, and lose access to their disks."
     KeyFileMissing "key-file-missing" Warning
         "After a takeover the encrypted volumes of the pool stay locked there, and their initiators wait."
+    ZoneReclaim "zone-reclaim" Warning
+        "A processor without free memory of its own frees some before it uses remote memory: requests stall for it."
+    NumaBalancing "numa-balancing" Hint
+        "The kernel unmaps memory to see which processor uses it; each access that follows is a fault."
+    Swappiness "swappiness" Hint
+        "The kernel swaps servers out although memory is free of need; a server that is swapped in stalls its clients."
+    ServerSwapped "server-swapped" Warning
+        "A server in swap responds after its memory has been read from a disk: monitors fail, and a healthy pool is taken over."
+    HugePages "huge-pages" Hint
+        "The kernel compacts memory to build huge pages while a thread allocates; requests stall for milliseconds."
+    ClockUnsynchronised "clock-unsynchronised" Warning
+        "The clocks of heads drift apart: logs cannot be compared, certificates and Kerberos fail."
+    CoreDump "core-dump" Warning
+        "A dead server holds its disks and ports until its memory is written: the takeover is delayed for that time."
+    IrqBalance "irq-balance" Hint
+        "One processor may process the interrupts of all disks and interfaces, and limits them all."
+    IdleStates "idle-states" Hint
+        "A processor that leaves a deep idle state adds its delay to each request after a pause."
+    DiskRequestSmall "disk-request-small" Hint
+        "A block of 1 MiB becomes several requests; a hard disk can move its head between them."
+    DiskScheduler "disk-scheduler" Hint
+        "ZFS sorts and limits its requests itself; a scheduler that divides time between processes delays them again."
+    DiskWriteCache "disk-write-cache" Hint
+        "No write is lost, because ZFS flushes the cache; but each flush of a synchronous write costs time."
+    RingSmall "ring-small" Hint
+        "Packets of a burst are dropped when the ring is full; TCP sends them again after a time-out."
+    MtuPath "mtu-path" Error
+        "Small packets pass and large ones vanish on the way: logins work, and the first large read hangs."
     FenceSilent "fence-silent" Error
         "A fence device that does not respond, or not for this user or outlet, cannot confirm that its head is off: no takeover starts."
     WitnessSilent "witness-silent" Warning

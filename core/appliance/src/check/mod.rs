@@ -15,6 +15,7 @@ mod services;
 #[cfg(test)]
 mod tests;
 mod times;
+mod tuning;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -152,6 +153,7 @@ pub fn check(parsed: &Parsed, facts: &Facts) -> Vec<Finding> {
     paths::check(&mut checker);
     times::check(&mut checker);
     hosts::check(&mut checker);
+    tuning::check(&mut checker);
     let mut findings = checker.findings;
     findings.sort_by(|a, b| {
         let place = |finding: &Finding| finding.place.line.unwrap_or(0);
