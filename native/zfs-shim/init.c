@@ -48,7 +48,7 @@ bh_engine_start(const struct bh_engine_options *options)
 	if (options->multihost_fail_intervals != 0)
 		zfs_multihost_fail_intervals = options->multihost_fail_intervals;
 
-	bh_crash_report_prepare();
+	bh_crash_report_prepare(options->reason_fd);
 	kernel_init(SPA_MODE_READ | SPA_MODE_WRITE);
 	bh_accounting_prepare();
 

@@ -83,8 +83,9 @@ void *bh_library_function(const char *name);
 /* space_estimate.c: a device is being opened; depending on its parents, the space estimate for dirty data grows. */
 void bh_space_note_device(const vdev_t *leaf);
 
-/* crash_report.c: reports a fault on stderr, with its location, before it terminates the process. */
-void bh_crash_report_prepare(void);
+/* crash_report.c: reports a fault on stderr, with its location, before it terminates the process, and in the file `fd`,
+ * if it is not -1. */
+void bh_crash_report_prepare(int fd);
 
 /* quick_import.c: leave the walks of all datasets at an import to the library. */
 extern boolean_t bh_library_walks;

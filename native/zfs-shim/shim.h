@@ -28,6 +28,7 @@ struct bh_engine_options {
 	/* Of pools with multihost=on: interval of MMP writes, and how many may fail in a row. */
 	uint32_t multihost_interval_ms;
 	uint32_t multihost_fail_intervals;
+	int32_t reason_fd;		/* receives the reason of a crash; -1: none */
 };
 
 /*

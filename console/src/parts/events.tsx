@@ -12,6 +12,7 @@ const TONES: Record<string, Tone> = {
   spare: "warning",
   joined: "good",
   resumed: "good",
+  server_ended: "warning",
   imported: "good",
   leg_current: "good",
   leg_copying: "busy",

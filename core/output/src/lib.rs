@@ -15,6 +15,6 @@ mod supervisor;
 pub use filter::{Filter, InvalidFilter, Style, log_filter, set_log_filter, start_log};
 pub use line::{Line, write_line, write_until};
 pub use log::{Log, log, set_log_nonblocking};
-pub use panics::abort_on_panic;
+pub use panics::{abort_on_panic, report_panics_to};
 pub use retry_until::retry_until;
 pub use supervisor::Supervisor;

@@ -20,6 +20,7 @@ pub struct bh_engine_options {
     pub library_walks: u32,
     pub multihost_interval_ms: u32,
     pub multihost_fail_intervals: u32,
+    pub reason_fd: i32,
 }
 
 /// Shape of a device; see the header.

@@ -1,10 +1,11 @@
 //! The ZFS library, which exists once per process: its tunables, its identity, and its start.
 //!
 //! The library blocks no signals and survives no fork: [`Engine::start`] starts its threads with
-//! all signals blocked, so that the signal handling of the process is unaffected; the process must
+//! all signals blocked except for faults, so that the signal handling of the process is unaffected; the process must
 //! not fork afterwards (spawning other processes before the start is fine).
 
 use std::ffi::CString;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Mutex;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -67,6 +68,8 @@ pub struct EngineOptions {
     /// Check the library's data structures while it runs (its `zfs_flags`). Off: it halves the cost of the checks that
     /// the package was compiled with.
     pub self_checks: bool,
+    /// Receives one line with the reason if the library or a fault terminates this process.
+    pub crash_reason: Option<BorrowedFd<'static>>,
 }
 
 impl EngineOptions {
@@ -84,6 +87,7 @@ impl EngineOptions {
             library_walks: false,
             library_ciphers: false,
             self_checks: false,
+            crash_reason: None,
         }
     }
 
@@ -132,6 +136,7 @@ impl EngineOptions {
             library_walks: self.library_walks.into(),
             multihost_interval_ms: signs.0,
             multihost_fail_intervals: signs.1,
+            reason_fd: self.crash_reason.map_or(-1, |file| file.as_raw_fd()),
         }
     }
 }
@@ -223,10 +228,22 @@ impl Engine {
     }
 }
 
-/// Threads inherit the mask of their creator, and none of the library's may run a signal handler of the process.
+/// Threads inherit the mask of their creator, and none of the library's may run a signal handler of the process, except for its own
+/// faults.
 fn with_signals_blocked<T>(start: impl FnOnce() -> T) -> Result<T, EngineError> {
-    use nix::sys::signal::{SigSet, SigmaskHow};
-    let before = SigSet::all()
+    use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+    let mut signals = SigSet::all();
+    // The kernel terminates a thread that has blocked its own fault, without the report of the handler.
+    for fault in [
+        Signal::SIGSEGV,
+        Signal::SIGBUS,
+        Signal::SIGFPE,
+        Signal::SIGILL,
+        Signal::SIGABRT,
+    ] {
+        signals.remove(fault);
+    }
+    let before = signals
         .thread_swap_mask(SigmaskHow::SIG_SETMASK)
         .map_err(|e| EngineError::Signals(e.into()))?;
     let result = start();

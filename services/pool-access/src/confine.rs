@@ -14,6 +14,7 @@ use landlock::{
     path_beneath_rules,
 };
 use nix::libc;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, remove_capability_from_bounding_set,
     set_capabilities, set_no_new_privs,
@@ -183,6 +184,25 @@ struct Without {
     no_programs: bool,
 }
 
+/// With this variable in its environment, a server may write a core dump.
+const CORE_DUMPS: &str = "BULKHEAD_CORE_DUMPS";
+/// The largest core dump, in bytes. With 0 the kernel would still start the program of `kernel.core_pattern`, and the dead
+/// process would hold its disks and ports until that has read all of its memory.
+const CORE_BYTES_MAX: u64 = 1;
+
+/// Sets the limit of core dumps of this process. Returns whether it may write one.
+fn limit_core_dumps(is_wanted: bool) -> bool {
+    let before = getrlimit(Resource::Core);
+    let current = match is_wanted {
+        true => before.maximum,
+        false => Some(CORE_BYTES_MAX.min(before.maximum.unwrap_or(u64::MAX))),
+    };
+    if let Err(error) = setrlimit(Resource::Core, Rlimit { current, ..before }) {
+        tracing::warn!(%error, "the size of core dumps is not limited");
+    }
+    is_wanted
+}
+
 /// Confines a pool server. Returns the protections that are not available.
 pub fn pool_server(needs: &Needs) -> Vec<&'static str> {
     pool_server_without(needs, Without::default())
@@ -210,7 +230,8 @@ fn pool_server_without(needs: &Needs, without: Without) -> Vec<&'static str> {
     }
     note(&mut missing, "capabilities", keep(kept(needs)));
     note(&mut missing, "no_new_privs", no_new_privileges());
-    if rustix::process::getuid().is_root() {
+    let may_dump = limit_core_dumps(std::env::var_os(CORE_DUMPS).is_some());
+    if rustix::process::getuid().is_root() && !may_dump {
         // Other processes of root with as few rights, such as servers of other pools, must not read or write its memory.
         let hidden = rustix::process::DumpableBehavior::NotDumpable;
         let hidden = rustix::process::set_dumpable_behavior(hidden);
@@ -631,6 +652,11 @@ if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 7:
             let found = status.lines().find_map(|line| line.strip_prefix(name));
             found.unwrap_or_default().trim().to_owned()
         };
+        let core = getrlimit(Resource::Core).current;
+        assert!(
+            core.is_some_and(|bytes| bytes <= CORE_BYTES_MAX),
+            "{core:?}"
+        );
         assert_eq!(line("NoNewPrivs:"), "1");
         assert_eq!(line("Seccomp:"), "2");
     }

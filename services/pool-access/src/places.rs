@@ -141,6 +141,16 @@ pub fn unwritten_events(common: &Common, pool: &PoolName) -> PathBuf {
     common.settings.state_dir.join(format!("{pool}.events"))
 }
 
+/// The file that exists while a server of `pool` runs, with the reason if it crashed.
+pub fn running_server(common: &Common, pool: &PoolName) -> PathBuf {
+    common.settings.state_dir.join(format!("{pool}.running"))
+}
+
+/// The file with the end of the last server of `pool` that did not close it.
+pub fn ended_server(common: &Common, pool: &PoolName) -> PathBuf {
+    common.settings.state_dir.join(format!("{pool}.ended"))
+}
+
 /// The keys of the secrets in a pool.
 pub fn seals(common: &Common) -> Seals {
     Seals::new(&common.settings.cluster_key, &common.settings.state_dir)
@@ -182,6 +192,7 @@ pub fn uncache_devices(common: &Common, pool: &PoolName, devices: &[PathBuf]) {
 pub fn forget(common: &Common, pool: &PoolName) {
     let _ = std::fs::remove_file(unwritten_events(common, pool));
     let _ = std::fs::remove_file(server_options_file(common, pool));
+    let _ = std::fs::remove_file(ended_server(common, pool));
     let _ = std::fs::remove_file(file_of(common, pool));
 }
 

@@ -16,6 +16,7 @@ pub mod inspect;
 mod journal;
 pub mod keeper;
 mod keys;
+mod last_words;
 mod lazy;
 mod leg_watch;
 pub mod listen;
@@ -165,7 +166,11 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     ::serving::bind_unix_by(Box::new(move |path| keeper.bind(path)));
     setup.unprotected = confine::pool_server(&needs);
 
+    let [running, ended] =
+        [places::running_server, places::ended_server].map(|of| of(common, &args.pool));
+    let (running, previous_end) = last_words::begin(running, &ended, &args.pool);
     let mut options = engine_options(&args, common);
+    options.crash_reason = running.crash_reason();
     let disk_wait = options.device_timeout;
     if let Some(legs) = &legs_of_pool {
         options.legs = Some(Box::new(|own| legs.install(own)));
@@ -213,8 +218,12 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     let pool = Arc::new(SharedPool::new(pool));
     let journal = Journal::new(places::unwritten_events(common, &args.pool));
     journal.add(NewEvent::of_pool("imported", imported_by(), false));
+    if let Some(end) = &previous_end {
+        journal.add(end.event());
+    }
     let legs = owned_legs.as_ref().map(|legs| legs.control());
-    let watch = Watch::start(Arc::clone(&pool), Arc::clone(&journal), legs)
+    let previous_end = previous_end.or_else(|| last_words::stored(&ended));
+    let watch = Watch::start(Arc::clone(&pool), Arc::clone(&journal), legs, previous_end)
         .map_err(Failure::of("start the pool's watch"))?;
     let rescues = Rescues::new(
         control.path().parent().unwrap_or(&common.settings.run_dir),
@@ -691,13 +700,15 @@ fn exit_for_restart(
     std::thread::sleep(RESTART_REPLY_TIME);
     leave_suspended(
         core,
+        common,
         "the next start uses the data on the devices that are back",
     )
 }
 
 /// Exits while the pool is blocked on its devices. The pool cannot be closed, and all data acknowledged as durable is
 /// on the devices. Clients lose their sessions and reconnect; none receives an error.
-fn leave_suspended(core: &Core, how_on: &str) -> ! {
+fn leave_suspended(core: &Core, common: &Common, how_on: &str) -> ! {
+    last_words::exits_in_order(&places::running_server(common, &core.name));
     core.serving.drop_sessions();
     tracing::error!(
         pool = %core.name,
@@ -737,6 +748,7 @@ fn end(core: &Core, common: &Common, outcome: Outcome, wait: Duration) -> Result
         }
         leave_suspended(
             core,
+            common,
             "when its devices are back, the next start recovers it",
         );
     }

@@ -19,6 +19,7 @@ use units::VolumeName;
 use super::device_return::DeviceReturn;
 use super::diagnosis::Diagnosis;
 use super::journal::{Journal, now_ms};
+use super::last_words::ServerEnd;
 use super::leg_watch::{LegWatch, is_of_leg};
 use super::noticed::Noticed;
 use super::room::{Refusals, Room};
@@ -46,6 +47,8 @@ pub struct Watch {
     changed: Condvar,
     /// Legs on several heads.
     legs: Option<Arc<dyn LegControl>>,
+    /// The end of the previous server, if it did not close the pool.
+    previous_end: Option<ServerEnd>,
     leg_watch: Mutex<LegWatch>,
     noticed: Mutex<Noticed>,
 }
@@ -71,11 +74,12 @@ struct State {
 }
 
 impl Watch {
-    /// Starts the monitor. With `legs`, the pool status includes them.
+    /// Starts the monitor. With `legs`, the pool status includes them; with `previous_end`, advice about a crash.
     pub fn start(
         pool: Arc<SharedPool>,
         journal: Arc<Journal>,
         legs: Option<Arc<dyn LegControl>>,
+        previous_end: Option<ServerEnd>,
     ) -> std::io::Result<Arc<Self>> {
         let watch = Arc::new(Self {
             pool,
@@ -87,6 +91,7 @@ impl Watch {
             state: Mutex::default(),
             changed: Condvar::new(),
             legs,
+            previous_end,
             leg_watch: Mutex::default(),
             noticed: Mutex::default(),
         });
@@ -236,6 +241,9 @@ impl Watch {
             told.add_to(&mut status);
             self.complete_legs(&mut status);
         }
+        let previous_end = self.previous_end.as_ref();
+        let advice = previous_end.and_then(|end| end.advice(&status.name, now_ms()));
+        status.advice.extend(advice);
         self.date(&mut status);
         let age = at.elapsed();
         Some((status, (age > AGE_MAX).then_some(age)))

@@ -704,3 +704,48 @@ fn segfault_is_logged_with_address_and_ends_server() {
     assert!(frames.count() >= 4, "{words}");
     assert_eq!(machine.serve("").stop(), 0);
 }
+
+/// An assertion of the library and a panic end a server as this signal does.
+#[test]
+fn crash_is_reported_by_the_next_server_and_leaves_no_core() {
+    let machine = TestHost::with_exported_volume();
+    let mut server = machine.serve("");
+    let limits =
+        std::fs::read_to_string(format!("/proc/{}/limits", server.child.id())).expect("read");
+    let core = limits
+        .lines()
+        .find(|line| line.starts_with("Max core file size"));
+    let soft = core.and_then(|line| line.split_whitespace().nth(4));
+    assert!(matches!(soft, Some("0" | "1")), "{core:?}");
+    server.signal("-ABRT");
+    server.wait();
+    assert!(
+        machine.log().contains("a fault ends this process"),
+        "{}",
+        machine.log()
+    );
+
+    let server = machine.serve("");
+    let wanted = "the previous server crashed: SIGABRT in thread";
+    let events = machine.ok("pool events tank").out;
+    assert!(events.contains(wanted), "{events}");
+    let status = machine.ok("pool status tank").out;
+    assert!(
+        status.contains("the previous server of tank crashed: SIGABRT"),
+        "{status}"
+    );
+    let alerts = machine.ok("head alerts").out;
+    assert!(
+        alerts.contains("the previous server of tank crashed: SIGABRT"),
+        "{alerts}"
+    );
+    assert_eq!(server.stop(), 0);
+
+    // After an orderly end there is no event, and the warning remains for a day.
+    let server = machine.serve("");
+    let events = machine.ok("pool events tank").out;
+    assert_eq!(events.matches(wanted).count(), 1, "{events}");
+    let status = machine.ok("pool status tank").out;
+    assert!(status.contains("crashed: SIGABRT"), "{status}");
+    assert_eq!(server.stop(), 0);
+}

@@ -6,6 +6,7 @@
 pub mod bench;
 
 use std::any::Any;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -117,6 +118,8 @@ pub struct Options<'a> {
     pub faults: Option<Faults>,
     /// Changes the engine's own options, which it is given, so that it reaches legs.
     pub legs: Option<ChangeOptions<'a>>,
+    /// Receives one line with the reason if the engine or a fault terminates this process.
+    pub crash_reason: Option<BorrowedFd<'static>>,
 }
 
 /// A file that lists failing devices, and their faults.
@@ -143,6 +146,7 @@ impl Options<'_> {
             is_brief: false,
             faults: None,
             legs: None,
+            crash_reason: None,
         }
     }
 }

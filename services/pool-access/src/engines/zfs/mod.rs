@@ -107,6 +107,7 @@ fn own_options(options: Options<'_>) -> Result<EngineOptions, Failure> {
     own.txg_timeout_s = options.commit_interval_s.unwrap_or(own.txg_timeout_s);
     own.multihost_silence = options.multihost_silence;
     own.devices.timeout = options.device_timeout;
+    own.crash_reason = options.crash_reason;
     own.devices.wrap = match options.faults {
         None => None,
         Some(Faults::Once(file)) => Some(faults::once(&file).wrap()),
