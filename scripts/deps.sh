@@ -29,7 +29,7 @@ zfs_packages=("libzfslinux-dev=$zfs_version" "libzpool6linux=$zfs_version"
 test_packages=("zfsutils-linux=$zfs_version" libiscsi-bin libnbd-bin python3-libnbd qemu-utils
     qemu-block-extra fio sg3-utils openssl iproute2 man-db fdisk
     corosync pacemaker pacemaker-cli-utils resource-agents libxml2-utils
-    fence-agents ipmitool openipmi snmp snmpd
+    fence-agents ipmitool openipmi snmp snmpd nut-server nut-client
     corosync-qdevice corosync-qnetd libnss3-tools iputils-ping python3-venv prometheus chromium file
     dropbear-bin openssh-client
     krb5-kdc krb5-user krb5-admin-server python3-gssapi)

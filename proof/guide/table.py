@@ -141,6 +141,7 @@ NOT_RUN: dict[str, str] = {
     "clients": "settings of other systems",
     "linux-initiator": "proof.linux",
     "host": "settings of real hosts: services/cluster/src/tuning.rs",
+    "power": "needs heads and systemd: services/cluster/tests/upsd.rs",
     "running-as-a-service": "needs systemd: packaging's tests, the drills",
 }
 """The pages that are not run, and the tests that cover them."""

@@ -215,6 +215,8 @@ export interface components {
              *     }
              */
             timeouts?: components["schemas"]["TimeoutWishes"];
+            /** @description Uninterruptible power supplies. With them the heads shut down in order before the batteries are empty. */
+            ups?: components["schemas"]["Ups"] | null;
             /**
              * @description The third member (`bulkhead-witness`) of the record of legs with two heads. With `rule = "two-node"` it also decides
              *     which head survives when they do not see each other. Differs from the one in `quorum`, which has a vote and stores
@@ -1067,6 +1069,20 @@ export interface components {
             path?: string | null;
             /** @description The inconsistency, in a sentence without its subject. */
             what: string;
+        };
+        /** @description One uninterruptible power supply. */
+        Feed: {
+            /** @description The heads that it supplies. Absent: all. */
+            heads?: string[] | null;
+            /** @description File on each head that holds its password, readable by root only. */
+            password_file?: string | null;
+            /**
+             * @description Its name at its `upsd`, and the address of that, as `NAME@ADDRESS` or `NAME@ADDRESS:PORT`, such as
+             *     `rack-a@10.77.9.51`. The port is 3493 by default.
+             */
+            ups: components["schemas"]["UpsAddress"];
+            /** @description Name of an account of `upsd.users`, where `upsd` requires one. */
+            user?: string | null;
         };
         /** @description A device that powers a head off. */
         FenceDeviceView: {
@@ -4631,6 +4647,27 @@ export interface components {
              */
             size: number;
         };
+        /** @description The uninterruptible power supplies, as reported by Network UPS Tools (NUT). */
+        Ups: {
+            /** @description The supplies by name, such as `a`. */
+            feeds: {
+                [key: string]: components["schemas"]["Feed"];
+            };
+            /**
+             * Format: uint8
+             * @description On battery, a UPS counts as low at this charge, in percent. It also does when it reports so itself.
+             * @default 30
+             */
+            shutdown_below?: number;
+            /**
+             * Format: uint32
+             * @description On battery, a UPS counts as low when it can supply its load for this time only, in seconds.
+             * @default 300
+             */
+            shutdown_runtime_s?: number;
+        };
+        /** @description A UPS of an `upsd`, as `NAME@ADDRESS:PORT`. */
+        UpsAddress: string;
         /** @description A change of a user. */
         UserChange: {
             /**
@@ -5199,6 +5236,7 @@ export type FailingView = components['schemas']['FailingView'];
 export type Failure = components['schemas']['Failure'];
 export type FailureKind = components['schemas']['FailureKind'];
 export type FaultView = components['schemas']['FaultView'];
+export type Feed = components['schemas']['Feed'];
 export type FenceDeviceView = components['schemas']['FenceDeviceView'];
 export type Fencing = components['schemas']['Fencing'];
 export type FileClientView = components['schemas']['FileClientView'];
@@ -5439,6 +5477,8 @@ export type TransferSend = components['schemas']['TransferSend'];
 export type TransferView = components['schemas']['TransferView'];
 export type UnitView = components['schemas']['UnitView'];
 export type UnusedDiskView = components['schemas']['UnusedDiskView'];
+export type Ups = components['schemas']['Ups'];
+export type UpsAddress = components['schemas']['UpsAddress'];
 export type UserChange = components['schemas']['UserChange'];
 export type UserView = components['schemas']['UserView'];
 export type ValueChange = components['schemas']['ValueChange'];

@@ -86,6 +86,8 @@ pub struct HeadFacts {
     pub fence_devices: BTreeMap<String, ProbeResult>,
     /// Settings of the host; absent if it runs a version that does not report them.
     pub tuning: Option<HostTuning>,
+    /// The replies of the uninterruptible power supplies to this head, by their names in the file.
+    pub feeds: BTreeMap<String, ProbeResult>,
 }
 
 /// The result of a query.
@@ -256,7 +258,7 @@ pub fn members_required(appliance: &Appliance) -> Vec<(SocketAddr, &str)> {
     heads.chain(witness).collect()
 }
 
-/// Returns the files with passwords and keys of fence devices that every head of this appliance
+/// Returns the files with passwords and keys of fence devices and power supplies that every head of this appliance
 /// needs.
 pub fn passwords_required(appliance: &Appliance) -> BTreeSet<PathBuf> {
     let bmcs = appliance
@@ -270,7 +272,11 @@ pub fn passwords_required(appliance: &Appliance) -> BTreeSet<PathBuf> {
         .filter_map(|pdu| pdu.password_file.clone());
     let hypervisors = appliance.hypervisors.values();
     let hypervisors = hypervisors.flat_map(|one| [&one.password_file, &one.key_file]);
+    let feeds = appliance
+        .feeds()
+        .filter_map(|(_, feed)| feed.password_file.clone());
     bmcs.chain(pdus)
+        .chain(feeds)
         .chain(hypervisors.flatten().cloned())
         .collect()
 }

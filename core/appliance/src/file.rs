@@ -13,6 +13,7 @@ use units::{ByteCount, HeadName, NetworkName, PoolName};
 
 use crate::subnet::Subnet;
 use crate::timeouts::{TimeoutWishes, Timeouts};
+use crate::ups::{Feed, Ups};
 
 /// One appliance: its heads, networks and pools.
 ///
@@ -57,6 +58,8 @@ pub struct Appliance {
     /// which head survives when they do not see each other. Differs from the one in `quorum`, which has a vote and stores
     /// nothing.
     pub witness: Option<LegWitness>,
+    /// Uninterruptible power supplies. With them the heads shut down in order before the batteries are empty.
+    pub ups: Option<Ups>,
 }
 
 /// How heads reach each other's disks.
@@ -726,6 +729,11 @@ impl Appliance {
         links.sort_by_key(|(network, _)| self.has_clients(network));
         let addresses = links.into_iter().flat_map(|(_, link)| &link.addresses);
         addresses.copied().collect()
+    }
+
+    /// Returns the power supplies of all heads.
+    pub fn feeds(&self) -> impl Iterator<Item = (&String, &Feed)> {
+        self.ups.iter().flat_map(|ups| &ups.feeds)
     }
 
     /// Returns the networks that carry heartbeats, by link number.

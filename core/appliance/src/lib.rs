@@ -21,6 +21,7 @@ pub mod secret;
 mod subnet;
 mod timeouts;
 pub mod tuning;
+mod ups;
 pub mod xml;
 
 pub use check::{CheckReport, Code, Finding, HeadAsked, Place, Severity, check};
@@ -37,3 +38,4 @@ pub use plan::{Layout, Plan, desired_state, plan};
 
 pub use subnet::{ParseSubnetError, Subnet};
 pub use timeouts::{Profile, TimeoutWishes, Timeouts};
+pub use ups::{Feed, Ups, UpsAddress};

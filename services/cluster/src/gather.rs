@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use appliance::Appliance;
 use appliance::facts::{
-    DiskFacts, HeadFacts, InterfaceFacts, MemberProbe, SecretFacts, members_required,
+    DiskFacts, HeadFacts, InterfaceFacts, MemberProbe, ProbeResult, SecretFacts, members_required,
     programs_required, secrets_required, tls_required,
 };
 use appliance::render::{LEGS_KEY_PATH, LEGS_PATH};
@@ -31,7 +31,7 @@ const PACKAGES: &[&str] = &[
 
 /// Prints lines of words separated by tabs, of which the first is the kind. Reads its queries as lines: `program NAME`,
 /// `package NAME`, `disk PATH`, `secret PATH`, `tls PATHS`, `pool NAME`, `way ADDRESS PORT`,
-/// `member ADDRESS PORT FINGERPRINT`, `ring INTERFACE`, `path ADDRESS MTU`.
+/// `member ADDRESS PORT FINGERPRINT`, `ring INTERFACE`, `path ADDRESS MTU`, `feed JSON`.
 const SCRIPT: &str = r#"
 tab=$(printf '\t')
 say() { local IFS="$tab"; printf '%s\n' "$*"; }
@@ -53,7 +53,7 @@ ip -o address show 2>/dev/null | while read -r _ way family address _; do
     case $family in inet | inet6) say address "$way" "${address%/*}" ;; esac
 done
 questions=$(cat)
-disks=$(printf '%s\n' "$questions" | sed -n 's/^disk //p; /^tls /p; /^member /p; /^ring /p; /^path /p')
+disks=$(printf '%s\n' "$questions" | sed -n 's/^disk //p; /^tls /p; /^member /p; /^ring /p; /^path /p; /^feed /p')
 # Of real-time priority, as Corosync is: what delays that delays everything.
 chrt -R -r 1 true 2>/dev/null && first='chrt -R -r 1' || first=
 [ "$1" = quick ] && first="$first timeout 15 bulkhead appliance facts" ||
@@ -194,6 +194,10 @@ fn questions(appliance: &Appliance) -> String {
             ask("path", &format!("{address} {mtu}"));
         }
     }
+    for feed in appliance.feeds() {
+        // JSON has no line breaks.
+        ask("feed", &serde_json::to_string(&feed).unwrap_or_default());
+    }
     for (name, pool) in &appliance.pools {
         ask("pool", name.as_str());
         // The disks of another head are not visible to a head.
@@ -312,6 +316,10 @@ fn understand(text: &str, answered_ms: i64) -> HeadFacts {
             }
             // Another version may report more, or less.
             ["tuning", json] => facts.tuning = serde_json::from_str(json).ok(),
+            ["feed", json] => {
+                let reply: Option<(String, ProbeResult)> = serde_json::from_str(json).ok();
+                facts.feeds.extend(reply);
+            }
             ["stall_ms", stall] => facts.stall_ms_max = stall.parse().ok(),
             ["now_ms", then] => {
                 facts.clock_ahead_ms = then.parse().ok().map(|then: i64| then - answered_ms);

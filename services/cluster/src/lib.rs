@@ -18,6 +18,7 @@ mod leg_wait;
 pub mod netlink;
 pub mod observe;
 pub mod pool_management;
+pub mod power;
 pub mod process;
 pub mod retire;
 pub mod rotate;

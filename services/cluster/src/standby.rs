@@ -331,7 +331,7 @@ impl<'a> Planned<'a> {
             let step = Step::StartCluster(head.clone());
             (self.progress)(&step);
             // One head is enough to serve.
-            if let Err(source) = start_cluster(machine.as_ref()) {
+            if let Err(source) = start_units(machine.as_ref()) {
                 first_error.get_or_insert_with(|| failed(head, &step)(source));
             }
         }
@@ -436,16 +436,7 @@ impl<'a> Planned<'a> {
     fn stop_cluster(&mut self, head: &HeadName) -> Result<(), StandbyError> {
         let step = Step::StopCluster(head.clone());
         (self.progress)(&step);
-        let machine = self.machines[head].as_ref();
-        for unit in UNITS.iter().rev() {
-            let installed = Invocation::new("systemctl", &["is-active", "--quiet", unit]);
-            let is_active = machine.run(&installed).map_err(HostError::from);
-            if is_active.map_err(failed(head, &step))?.code == 0 {
-                let stop = Invocation::new("systemctl", &["stop", unit]).within(UNIT_TIME_LIMIT);
-                must(machine, &stop).map_err(failed(head, &step))?;
-            }
-        }
-        Ok(())
+        stop_units(self.machines[head].as_ref()).map_err(failed(head, &step))
     }
 
     fn standby(
@@ -594,7 +585,20 @@ fn is_excluded(machine: &dyn Host, head: &HeadName) -> Result<bool, HostError> {
     Ok(output.code == 0 && matches!(output.text().trim(), "on" | "true" | "yes" | "1"))
 }
 
-fn start_cluster(machine: &dyn Host) -> Result<(), HostError> {
+/// Stops Pacemaker and Corosync of a head.
+pub(crate) fn stop_units(machine: &dyn Host) -> Result<(), HostError> {
+    for unit in UNITS.iter().rev() {
+        let installed = Invocation::new("systemctl", &["is-active", "--quiet", unit]);
+        if machine.run(&installed)?.code == 0 {
+            let stop = Invocation::new("systemctl", &["stop", unit]).within(UNIT_TIME_LIMIT);
+            must(machine, &stop)?;
+        }
+    }
+    Ok(())
+}
+
+/// Starts Corosync and Pacemaker of a head.
+pub(crate) fn start_units(machine: &dyn Host) -> Result<(), HostError> {
     for unit in UNITS {
         if is_enabled(machine, unit)? {
             let start = Invocation::new("systemctl", &["start", unit]);

@@ -67,6 +67,9 @@ pub enum HeadVerb {
     /// Switch the locate light of a disk's slot on or off
     #[command(after_help = LOCATE_EXAMPLES)]
     Locate(LocateArgs),
+    /// Show the power supplies, and what happens when they are low
+    #[command(after_help = POWER_EXAMPLES)]
+    Power,
     /// Perform the JSON request on the standard input, for a head
     #[command(hide = true)]
     Perform,
@@ -89,6 +92,12 @@ const LOCATE_EXAMPLES: &str = "Examples:
   bulkhead head locate /dev/disk/by-id/wwn-0x5000c500a1b20100 --off
 
 Only slots of enclosures that the kernel knows (driver ses) have a light.";
+
+const POWER_EXAMPLES: &str = "Examples:
+  bulkhead head power
+  bulkhead head power --json
+
+It queries the supplies of the appliance file itself, whether `bulkhead head` runs or not.";
 
 const CERTIFICATE_EXAMPLES: &str = "Examples:
   bulkhead head certificate

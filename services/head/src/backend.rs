@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use agents::ApplianceFile;
@@ -32,6 +32,7 @@ use units::{HeadName, PoolName};
 use super::clients::Clients;
 use super::disk_health::DiskHealths;
 use super::heartbeats::Heartbeats;
+use super::power::{self, PowerWatch};
 use super::sensors::Sensors;
 use super::{cluster_view, console, disk_health, disks, host_losses, interfaces, logs, safeguards};
 use crate::args::{API_PORT, HeadArgs, MoveArgs};
@@ -67,6 +68,8 @@ pub struct Host {
     clients: Clients,
     heartbeats: Heartbeats,
     safeguards: safeguards::Watch,
+    power: Arc<PowerWatch>,
+    watches_power: AtomicBool,
 }
 
 impl Host {
@@ -81,7 +84,22 @@ impl Host {
             clients: Clients::default(),
             heartbeats: Heartbeats::default(),
             safeguards: safeguards::Watch::default(),
+            power: Arc::default(),
+            watches_power: AtomicBool::new(false),
         }
+    }
+
+    /// Starts the thread that watches the power supplies.
+    pub fn watch_power(&self) -> std::io::Result<()> {
+        self.watches_power.store(true, Ordering::Relaxed);
+        let (power, args, common) = (
+            Arc::clone(&self.power),
+            self.args.clone(),
+            self.common.clone(),
+        );
+        let watch = move || power::watch(&power, &args, &common);
+        let thread = std::thread::Builder::new().name("power".into());
+        thread.spawn(watch).map(drop)
     }
 
     /// The same for a process that checks only once.
@@ -336,6 +354,10 @@ impl Backend for Host {
             }
             state = look();
         }
+        let watches = self.watches_power.load(Ordering::Relaxed);
+        state
+            .problems
+            .extend(self.power.problems(&self.args.file, watches));
         state
     }
 

@@ -1,13 +1,15 @@
 //! Facts about this head that need an engine, for `appliance check`: features of its OpenZFS, the features of
 //! the pools on its disks, and stalls of the host.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use appliance::Feed;
+use appliance::facts::ProbeResult;
 use appliance::render::{LEGS_CERTIFICATE_PATH, LEGS_KEY_PATH};
 use certificates::{Fingerprint, Identity, UnpinnedCertificate, is_rejected_by_peer};
 use cluster::tuning;
@@ -23,7 +25,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use serving::TlsFiles;
 use units::PoolName;
 
-use crate::validity;
+use crate::{power, validity};
 
 /// Longest list of disks that is read, in bytes.
 const REQUEST_BYTES_MAX: u64 = 1 << 20;
@@ -31,6 +33,8 @@ const REQUEST_BYTES_MAX: u64 = 1 << 20;
 const TLS_REQUEST: &str = "tls ";
 /// Prefix of a line with a member of the record of legs: its address, its port and its fingerprint.
 const MEMBER_REQUEST: &str = "member ";
+/// Prefix of a line with a power supply: JSON of its name and its entry in the appliance file.
+const FEED_REQUEST: &str = "feed ";
 /// Time-out of each step of a handshake with a member.
 const MEMBER_WAIT: Duration = Duration::from_secs(2);
 /// A member that refuses our certificate closes the connection within this time, after its part of the handshake.
@@ -63,6 +67,7 @@ pub fn print_facts(common: &Common, stalls: bool) -> Result<String, Failure> {
         if let Ok(settings) = serde_json::to_string(&settings) {
             let _ = writeln!(lines, "tuning\t{settings}");
         }
+        print_feeds(&mut lines, &disks);
     }
     for files in disks
         .lines()
@@ -102,6 +107,22 @@ pub fn print_facts(common: &Common, stalls: bool) -> Result<String, Failure> {
         }
     }
     Ok(lines)
+}
+
+/// Whether each power supply reports its state.
+fn print_feeds(lines: &mut String, requests: &str) {
+    let requests = requests
+        .lines()
+        .filter_map(|line| line.strip_prefix(FEED_REQUEST));
+    let feeds: BTreeMap<String, Feed> = requests
+        .filter_map(|json| serde_json::from_str(json).ok())
+        .collect();
+    for (name, missing) in power::replies(&feeds) {
+        let reply = missing.map_or(ProbeResult::Given, ProbeResult::Missing);
+        if let Ok(json) = serde_json::to_string(&(name, reply)) {
+            let _ = writeln!(lines, "feed\t{json}");
+        }
+    }
 }
 
 /// The facts of `engine` about a disk.

@@ -23,6 +23,7 @@ pub mod move_keys;
 mod move_legs;
 pub mod other_heads;
 pub mod peer_key;
+mod power;
 mod safeguards;
 mod sensors;
 mod validity;
@@ -55,6 +56,7 @@ pub fn run(command: &HeadCommand, common: &Common, out: Printer) -> Result<(), F
         Some(HeadVerb::Alerts) => alerts(&command.serve, common, out),
         Some(HeadVerb::Disks) => show_disks(&command.serve, common, out),
         Some(HeadVerb::Locate(args)) => out.answer(&disks::locate(&args.disk, !args.off)?),
+        Some(HeadVerb::Power) => power::show(&command.serve.file, out),
         Some(HeadVerb::Perform) => pool_access::child::perform(common, out),
         Some(HeadVerb::Certificate(args)) => {
             let message = certificate(args, folder)?;
@@ -165,6 +167,9 @@ fn serve(command: &HeadCommand, common: &Common) -> Result<(), Failure> {
         tracing::warn!("there is no user yet: `bulkhead user add NAME --role admin` adds one");
     }
     let backend = Arc::new(backend::Host::new(args.clone(), common.clone()));
+    backend
+        .watch_power()
+        .map_err(Failure::of("watch the power supplies"))?;
     let key = peer_key::PeerKey::new(&args.peer_key, common);
     let served = runtime.block_on(async {
         let peers = api::Peers::new(key.read());

@@ -313,6 +313,14 @@ codes! {
         "Packets of a burst are dropped when the ring is full; TCP sends them again after a time-out."
     MtuPath "mtu-path" Error
         "Small packets pass and large ones vanish on the way: logins work, and the first large read hangs."
+    UpsThreshold "ups-threshold" Error
+        "Heads that shut down too late lose their power before the pools are stopped; too early, at each short failure."
+    UpsLogin "ups-login" Error
+        "A user without a password, or a password without a user, is no login: upsd refuses it."
+    UpsHeadUnfed "ups-head-unfed" Warning
+        "A head without a listed power supply does not shut down, and loses its power while it serves."
+    UpsSilent "ups-silent" Warning
+        "A power supply that does not report its state cannot shut the heads down: they lose their power while they serve."
     FenceSilent "fence-silent" Error
         "A fence device that does not respond, or not for this user or outlet, cannot confirm that its head is off: no takeover starts."
     WitnessSilent "witness-silent" Warning

@@ -16,6 +16,7 @@ mod services;
 mod tests;
 mod times;
 mod tuning;
+mod ups;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -154,6 +155,7 @@ pub fn check(parsed: &Parsed, facts: &Facts) -> Vec<Finding> {
     times::check(&mut checker);
     hosts::check(&mut checker);
     tuning::check(&mut checker);
+    ups::check(&mut checker);
     let mut findings = checker.findings;
     findings.sort_by(|a, b| {
         let place = |finding: &Finding| finding.place.line.unwrap_or(0);

@@ -13,5 +13,6 @@ mod orphaned_clients;
 mod outside_the_cluster;
 mod ownership;
 mod portals;
+mod power;
 mod safeguards;
 mod two_pools;

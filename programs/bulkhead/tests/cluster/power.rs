@@ -1,0 +1,152 @@
+//! Simulated power failures, with the real Corosync, Pacemaker and Network UPS Tools: pools move away from a head without
+//! power, all heads stop in order, and return. No head is fenced. Skipped where NUT or a lab is missing.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::lab::{Place, TIME_LIMIT, shell};
+
+const UPSD: &str = "/lib/nut/upsd";
+
+/// Each head sees both supplies at its own loopback address; `a` supplies left, and `b` right.
+fn file() -> String {
+    let text = include_str!("../../../../examples/pair.toml").replace(
+        "[quorum]",
+        "[timeouts]\ntoken_ms = 3000\nconsensus_ms = 3600\ntakeover_budget_s = 30\n\n[quorum]",
+    );
+    format!(
+        "{text}\n[ups.feeds.a]\nups = \"a@127.0.0.1\"\nheads = [\"left\"]\n\
+         [ups.feeds.b]\nups = \"b@127.0.0.1\"\nheads = [\"right\"]\n"
+    )
+}
+
+/// Starts NUT on a head, with two simulated supplies.
+const START: &str = "touch /run/alive; mkdir -m 700 /run/nut-test; cd /run/nut-test; \
+    for ups in a b; do printf '[%s]\\ndriver = dummy-ups\\nport = %s.dev\\n' $ups $ups >>ups.conf; \
+    echo 'ups.status: OL' >$ups.dev; done; echo 'LISTEN 127.0.0.1 3493' >upsd.conf; touch upsd.users; \
+    export NUT_CONFPATH=$PWD NUT_STATEPATH=$PWD; \
+    for ups in a b; do /lib/nut/dummy-ups -a $ups -u root -F </dev/null >/dev/null 2>&1 & done; \
+    /lib/nut/upsd -u root -F </dev/null >/dev/null 2>&1 &";
+
+/// Sets the status of a supply, as both heads see it.
+fn set(place: &Place, ups: &str, status: &str) {
+    // The driver reads a file again when its time has changed, in seconds.
+    let script = format!(
+        "cd /run/nut-test; old=$(stat -c %Y {ups}.dev); echo 'ups.status: {status}' >{ups}.dev; \
+         touch -d @$((old + 2)) {ups}.dev"
+    );
+    for head in ["left", "right"] {
+        shell(place, head, &script);
+    }
+}
+
+#[track_caller]
+fn wait_until(place: &Place, head: &str, what: &str, command: &str, part: &str) -> String {
+    let deadline = Instant::now() + TIME_LIMIT;
+    loop {
+        let seen = shell(place, head, &format!("{command} 2>&1 || true"));
+        if seen.contains(part) {
+            return seen;
+        }
+        let alerts = || {
+            shell(
+                place,
+                head,
+                "bulkhead head alerts 2>&1; crm_mon -1 2>&1 || true",
+            )
+        };
+        assert!(Instant::now() < deadline, "{what}: {seen}\n{}", alerts());
+        std::thread::sleep(Duration::from_millis(500));
+    }
+}
+
+const PACEMAKER: &str = "systemctl is-active pacemaker.service && echo runs || echo stopped";
+
+#[test]
+#[allow(clippy::print_stderr, reason = "a skipped test prints the reason")]
+fn heads_without_power_stop_in_order_and_return_without_a_fence() {
+    if !Path::new(UPSD).exists() {
+        eprintln!("skipped: there is no {UPSD} (package nut-server)");
+        return;
+    }
+    let place = Place::new();
+    if !place.up_as(&file(), "") {
+        return;
+    }
+    place.wait_for("pool tank: served by left");
+    for head in ["left", "right"] {
+        shell(&place, head, START);
+        wait_until(
+            &place,
+            head,
+            "mains",
+            "bulkhead head power",
+            "nothing changes",
+        );
+    }
+
+    // A battery is an alert, and no more.
+    set(&place, "a", "OB");
+    let alert = "the power supply a runs on its battery";
+    wait_until(&place, "right", "an alert", "bulkhead head alerts", alert);
+    let next = "a head shuts down when all its supplies are low";
+    wait_until(
+        &place,
+        "right",
+        "the next step",
+        "bulkhead head power",
+        next,
+    );
+
+    // The supply of left is low: its pool moves, and it leaves the cluster.
+    set(&place, "a", "OB LB");
+    place.wait_for("pool tank: served by right");
+    wait_until(&place, "left", "left leaves", PACEMAKER, "stopped");
+    wait_until(
+        &place,
+        "right",
+        "left is gone",
+        "crm_mon -1",
+        "OFFLINE: [ left ]",
+    );
+    let history = shell(&place, "right", "stonith_admin --history '*' 2>&1 || true");
+    assert!(
+        !history.contains("left was able to") && !history.contains("reboot"),
+        "{history}"
+    );
+
+    // Its power is back.
+    set(&place, "a", "OL");
+    wait_until(
+        &place,
+        "right",
+        "left returns",
+        "crm_mon -1",
+        "Online: [ left right ]",
+    );
+
+    // All supplies are low.
+    for ups in ["a", "b"] {
+        set(&place, ups, "OB LB");
+    }
+    for head in ["left", "right"] {
+        wait_until(&place, head, "it leaves", PACEMAKER, "stopped");
+    }
+    let log = shell(&place, "right", "cat /var/lib/bulkhead/tank.log");
+    assert!(log.contains("exported pool tank"), "{log}");
+
+    for ups in ["a", "b"] {
+        set(&place, ups, "OL");
+    }
+    place.wait_for("pool tank: served by");
+    for head in ["left", "right"] {
+        // The directory is empty after a boot.
+        assert_eq!(
+            shell(&place, head, "ls /run/alive"),
+            "/run/alive\n",
+            "{head} was powered off"
+        );
+    }
+    place.ok("down");
+    place.assert_empty();
+}

@@ -1,0 +1,293 @@
+//! Watches the power supplies of the appliance file, and acts when they are low; and `head power`, which shows them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use appliance::{Appliance, Feed};
+use cluster::host::Local;
+use cluster::power::{
+    Action, Actor, ClusterView, HeadPower, Judge, Limits, Reading, Session, Supply,
+};
+use control::Failure;
+use pool_access::common::Common;
+use rendering::{Printer, Table};
+use serde::Serialize;
+use units::HeadName;
+
+use super::cluster_view;
+use crate::args::HeadArgs;
+
+/// Interval of polls while there are mains.
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
+/// Interval otherwise.
+const POLL_INTERVAL_ON_BATTERY: Duration = Duration::from_secs(2);
+/// The cluster is queried every so many polls while there are mains.
+const CLUSTER_ROUNDS: u64 = 6;
+/// Interval at which the file is read while it lists no supply.
+const IDLE_INTERVAL: Duration = Duration::from_secs(10);
+/// The note of a head that left its cluster, in the directory of the control sockets.
+const NOTE: &str = "power.left";
+
+/// The state of the supplies, for the alerts.
+#[derive(Debug, Default)]
+pub struct PowerWatch {
+    /// `None` before the first poll, and in a process that does not watch.
+    problems: Mutex<Option<Vec<String>>>,
+}
+
+impl PowerWatch {
+    /// Sentences about the supplies. Polls them now if this process does not watch them.
+    pub fn problems(&self, file: &Path, watches: bool) -> Vec<String> {
+        let known = self.problems.lock().expect("no holder panics").clone();
+        match known {
+            Some(problems) => problems,
+            None if watches => Vec::new(),
+            None => Polled::new(file)
+                .map_or_else(Vec::new, |polled| polled.judge.problems(&polled.appliance)),
+        }
+    }
+
+    fn store(&self, problems: Vec<String>) {
+        let mut known = self.problems.lock().expect("no holder panics");
+        // The charge changes with each reply.
+        let without_numbers =
+            |text: &String| text.replace(|letter: char| letter.is_ascii_digit(), "");
+        let before: BTreeSet<String> = known.iter().flatten().map(without_numbers).collect();
+        for problem in problems
+            .iter()
+            .filter(|one| !before.contains(&without_numbers(one)))
+        {
+            tracing::warn!("{problem}");
+        }
+        *known = Some(problems);
+    }
+}
+
+type Feeds = BTreeMap<String, Feed>;
+type Sessions = BTreeMap<String, Session>;
+
+/// The replies of all supplies, which are polled at the same time.
+fn poll(sessions: &mut Sessions, feeds: &Feeds) -> Vec<(String, Result<Reading, String>)> {
+    sessions.retain(|name, session| feeds.get(name).is_some_and(|feed| session.is_of(feed)));
+    for (name, feed) in feeds {
+        let session = || Session::new(feed);
+        sessions.entry(name.clone()).or_insert_with(session);
+    }
+    std::thread::scope(|scope| {
+        let polls: Vec<_> = sessions
+            .iter_mut()
+            .map(|(name, session)| (name.clone(), scope.spawn(|| session.poll())))
+            .collect();
+        let replies = polls.into_iter().map(|(name, poll)| match poll.join() {
+            Ok(reply) => (name, reply),
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        replies.collect()
+    })
+}
+
+/// The result for each supply, for `appliance check`: `None` if it reports its state.
+pub fn replies(feeds: &Feeds) -> BTreeMap<String, Option<String>> {
+    let replies = poll(&mut Sessions::new(), feeds);
+    replies
+        .into_iter()
+        .map(|(name, reply)| (name, reply.err()))
+        .collect()
+}
+
+/// Watches, until the process terminates.
+pub fn watch(watch: &PowerWatch, args: &HeadArgs, common: &Common) {
+    let own = cluster_view::own_name(args);
+    let Ok(own) = own.parse::<HeadName>() else {
+        tracing::warn!(
+            own,
+            "power supplies are not watched: this is no name of a head"
+        );
+        return;
+    };
+    let note = common.settings.run_dir.join(NOTE);
+    let started = Instant::now();
+    let (mut judge, mut sessions) = (Judge::default(), Sessions::new());
+    // After a restart of this process there may be marks.
+    let (mut has_marks, mut rounds) = (false, 0_u64);
+    loop {
+        let appliance = cluster::appliance_file::load(&args.file).ok();
+        let Some((appliance, ups)) = appliance
+            .as_ref()
+            .and_then(|all| Some((all, all.ups.as_ref()?)))
+        else {
+            sessions.clear();
+            watch.store(Vec::new());
+            std::thread::sleep(IDLE_INTERVAL);
+            continue;
+        };
+        judge.retain(ups);
+        for (feed, reply) in poll(&mut sessions, &ups.feeds) {
+            judge.note(&feed, reply, Limits::of(ups));
+        }
+        let mut problems = judge.problems(appliance);
+        let actor = Actor {
+            machine: &Local::default(),
+            appliance,
+            own: &own,
+            note: &note,
+        };
+        let all_well = ups
+            .feeds
+            .keys()
+            .all(|feed| judge.supply(feed) == Supply::Mains)
+            && !actor.has_left();
+        if !all_well || has_marks || rounds % CLUSTER_ROUNDS == 0 {
+            let cluster = actor.look();
+            has_marks = cluster
+                .as_ref()
+                .is_some_and(|cluster| !cluster.marks.is_empty());
+            problems.extend(act(&mut judge, &actor, cluster.as_ref(), started.elapsed()));
+        }
+        rounds += 1;
+        watch.store(problems);
+        std::thread::sleep(match all_well {
+            true => POLL_INTERVAL,
+            false => POLL_INTERVAL_ON_BATTERY,
+        });
+    }
+}
+
+/// Decides, performs the action, and returns sentences about the result.
+fn act(
+    judge: &mut Judge,
+    actor: &Actor<'_>,
+    cluster: Option<&ClusterView>,
+    now: Duration,
+) -> Vec<String> {
+    // An administrator has started it again, or it was not stopped.
+    if cluster.is_some() && actor.has_left() {
+        actor.remove_note();
+    }
+    let action = judge.decide(actor.appliance, actor.own, cluster, actor.has_left(), now);
+    if action != Action::None {
+        tracing::warn!(%action, "acting on the state of the power supplies");
+    }
+    let mut sentences = Vec::new();
+    if let Err(error) = actor.perform(&action) {
+        let why = control::failure::chain(&error);
+        sentences.push(format!("{} could not: {action}: {why}", actor.own));
+    }
+    for (head, by) in cluster.into_iter().flat_map(|cluster| &cluster.marks) {
+        sentences.push(format!(
+            "{head} serves no pool for lack of power, as {by} decided"
+        ));
+    }
+    if actor.has_left() {
+        sentences.push(format!(
+            "{} has left the cluster for lack of power",
+            actor.own
+        ));
+    }
+    sentences
+}
+
+/// The supplies of a file, polled once.
+struct Polled {
+    appliance: Appliance,
+    judge: Judge,
+}
+
+impl Polled {
+    fn new(file: &Path) -> Option<Self> {
+        let appliance = cluster::appliance_file::load(file).ok()?;
+        let mut judge = Judge::once();
+        let ups = appliance.ups.clone()?;
+        for (feed, reply) in poll(&mut Sessions::new(), &ups.feeds) {
+            judge.note(&feed, reply, Limits::of(&ups));
+        }
+        Some(Self { appliance, judge })
+    }
+}
+
+/// `head power`, as JSON.
+#[derive(Debug, Serialize)]
+struct PowerReport {
+    feeds: Vec<FeedReport>,
+    heads: BTreeMap<HeadName, HeadPower>,
+    next: String,
+    problems: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct FeedReport {
+    name: String,
+    ups: String,
+    state: Supply,
+    reading: Option<Reading>,
+    heads: Vec<HeadName>,
+}
+
+/// Shows the supplies, as they report now.
+pub fn show(file: &Path, out: Printer) -> Result<(), Failure> {
+    // A mistake in the file is reported as such.
+    cluster::appliance_file::load(file)?;
+    let Some(Polled { appliance, judge }) = Polled::new(file) else {
+        let shown = file.display();
+        return Err(Failure::new(
+            control::FailureKind::NotFound,
+            format!("{shown} lists no power supply"),
+        )
+        .advise("add `[ups.feeds.NAME]` to it, as the guide to power supplies describes"));
+    };
+    let ups = appliance.ups.as_ref().expect("it was polled");
+    let feeds = ups.feeds.iter().map(|(name, feed)| FeedReport {
+        name: name.clone(),
+        ups: feed.ups.to_string(),
+        state: judge.supply(name),
+        reading: judge.last(name).0.cloned(),
+        heads: feed
+            .heads
+            .clone()
+            .unwrap_or_else(|| appliance.heads.keys().cloned().collect()),
+    });
+    let report = PowerReport {
+        feeds: feeds.collect(),
+        heads: appliance
+            .heads
+            .keys()
+            .map(|head| (head.clone(), judge.power(ups, head)))
+            .collect(),
+        next: judge.prospect(&appliance),
+        problems: judge.problems(&appliance),
+    };
+    out.either(&report, || shown(&report))
+}
+
+fn shown(report: &PowerReport) -> String {
+    let dash = || "-".to_owned();
+    let mut table = Table::new(&["SUPPLY", "UPS", "STATE", ">CHARGE", ">RUNTIME", "HEADS"]);
+    for feed in &report.feeds {
+        let state = match feed.state {
+            Supply::Mains => "mains",
+            Supply::Battery => "battery",
+            Supply::Low => "low",
+            Supply::Unknown => "unknown",
+        };
+        let reading = feed.reading.as_ref();
+        let charge = reading.and_then(|reading| reading.charge_percent);
+        let runtime = reading.and_then(|reading| reading.runtime_s);
+        let heads: Vec<&str> = feed.heads.iter().map(|head| head.as_str()).collect();
+        table.row([
+            feed.name.clone(),
+            feed.ups.clone(),
+            state.to_owned(),
+            charge.map_or_else(dash, |charge| format!("{charge} %")),
+            runtime.map_or_else(dash, |time| format!("{} min", time / 60)),
+            heads.join(", "),
+        ]);
+    }
+    let problems = report
+        .problems
+        .iter()
+        .map(|problem| format!("warning: {problem}\n"));
+    let problems: String = problems.collect();
+    format!("{}\n{problems}next: {}\n", table.render(), report.next)
+}
