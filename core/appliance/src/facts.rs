@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use units::{ByteCount, HeadName, PoolName};
 
+use crate::alerts::Alerts;
 use crate::file::{Appliance, QuorumRule, Tls};
 use crate::tuning::HostTuning;
 
@@ -82,6 +83,8 @@ pub struct HeadFacts {
     pub witness_certificate: Option<bool>,
     /// The result of querying the voting witness from this head; absent if it was not queried.
     pub voting_witness: Option<ProbeResult>,
+    /// Whether a process listens at the servers of the receivers of alerts, by `HOST PORT`.
+    pub receivers: BTreeMap<String, bool>,
     /// The status of the fence devices of other heads, by their names in Pacemaker.
     pub fence_devices: BTreeMap<String, ProbeResult>,
     /// Settings of the host; absent if it runs a version that does not report them.
@@ -213,6 +216,8 @@ pub fn secrets_required(appliance: &Appliance) -> BTreeSet<PathBuf> {
     let pools = appliance.pools.values();
     let kerberos = pools.filter_map(|pool| pool.kerberos.as_ref());
     secrets.extend(kerberos.map(|kerberos| kerberos.keytab_file.clone()));
+    let alerts = appliance.alerts.iter();
+    secrets.extend(alerts.flat_map(Alerts::secret_files));
     secrets
 }
 

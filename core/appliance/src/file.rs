@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{ByteCount, HeadName, NetworkName, PoolName};
 
+use crate::alerts::Alerts;
 use crate::subnet::Subnet;
 use crate::timeouts::{TimeoutWishes, Timeouts};
 use crate::ups::{Feed, Ups};
@@ -60,6 +61,8 @@ pub struct Appliance {
     pub witness: Option<LegWitness>,
     /// Uninterruptible power supplies. With them the heads shut down in order before the batteries are empty.
     pub ups: Option<Ups>,
+    /// Messages about alerts. Absent: none.
+    pub alerts: Option<Alerts>,
 }
 
 /// How heads reach each other's disks.

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod alerts;
 pub mod check;
 mod edit;
 pub mod facts;

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use appliance::Appliance;
+use appliance::alerts::Alerts;
 use appliance::facts::{
     DiskFacts, HeadFacts, InterfaceFacts, MemberProbe, ProbeResult, SecretFacts, members_required,
     programs_required, secrets_required, tls_required,
@@ -31,7 +32,7 @@ const PACKAGES: &[&str] = &[
 
 /// Prints lines of words separated by tabs, of which the first is the kind. Reads its queries as lines: `program NAME`,
 /// `package NAME`, `disk PATH`, `secret PATH`, `tls PATHS`, `pool NAME`, `way ADDRESS PORT`,
-/// `member ADDRESS PORT FINGERPRINT`, `ring INTERFACE`, `path ADDRESS MTU`, `feed JSON`.
+/// `member ADDRESS PORT FINGERPRINT`, `ring INTERFACE`, `path ADDRESS MTU`, `feed JSON`, `receiver HOST PORT`.
 const SCRIPT: &str = r#"
 tab=$(printf '\t')
 say() { local IFS="$tab"; printf '%s\n' "$*"; }
@@ -59,7 +60,7 @@ chrt -R -r 1 true 2>/dev/null && first='chrt -R -r 1' || first=
 [ "$1" = quick ] && first="$first timeout 15 bulkhead appliance facts" ||
     first="$first timeout 15 bulkhead appliance facts --stalls"
 printf '%s\n' "$disks" | $first 2>/dev/null
-printf '%s\n' "$questions" | while read -r kind name; do
+printf '%s\n' "$questions" | { while read -r kind name; do
     case $kind in
     program) command -v "$name" >/dev/null 2>&1 && say program "$name" yes || say program "$name" no ;;
     package) version=$(dpkg-query -W -f '${Version}' "$name" 2>/dev/null) && [ -n "$version" ] &&
@@ -67,6 +68,8 @@ printf '%s\n' "$questions" | while read -r kind name; do
     secret) [ -e "$name" ] && say secret "$name" "$(stat -L -c %a "$name")" || say secret "$name" missing ;;
     way) timeout 2 bash -c ': </dev/tcp/"$0"/"$1"' $name 2>/dev/null &&
         say way "$name" yes || say way "$name" no ;;
+    receiver) { timeout 3 bash -c ': </dev/tcp/"$0"/"$1"' $name 2>/dev/null &&
+        say receiver "$name" yes || say receiver "$name" no; } & ;;
     pool) grep -aqsF "$name" /etc/zfs/zpool.cache && say cached "$name" ;;
     disk)
         device=$(readlink -f "$name")
@@ -78,7 +81,7 @@ printf '%s\n' "$questions" | while read -r kind name; do
         sectors=$(cat "$node/size" 2>/dev/null) && size=$((sectors * 512)) || size=$(stat -L -c %s "$name")
         say disk "$name" "$physical" "$offset" "$size" ;;
     esac
-done
+done; wait; }
 say now_ms $(date +%s%3N)
 true
 "#;
@@ -176,6 +179,9 @@ fn questions(appliance: &Appliance) -> String {
             ask("way", &format!("{address} {}", witness.port));
         }
     }
+    for (host, port) in appliance.alerts.iter().flat_map(Alerts::addresses) {
+        ask("receiver", &format!("{host} {port}"));
+    }
     for (way, fingerprint) in members_required(appliance) {
         ask(
             "member",
@@ -235,6 +241,11 @@ fn understand(text: &str, answered_ms: i64) -> HeadFacts {
                     let way = SocketAddr::new(address, port);
                     facts.ways_to_witness.insert(way, *answer == "yes");
                 }
+            }
+            ["receiver", server, answer] => {
+                facts
+                    .receivers
+                    .insert((*server).to_owned(), *answer == "yes");
             }
             ["address", name, address] => {
                 // A host of the link (fe80::1%eth0) is in no file.
@@ -394,6 +405,30 @@ mod tests {
         let facts = understand(&output.text(), 0);
         let wanted = BTreeMap::from([(open, true), (shut, false)]);
         assert_eq!(facts.ways_to_witness, wanted);
+    }
+
+    /// The script itself, on this host. Several silent servers delay it no longer than one.
+    #[test]
+    fn servers_of_receivers_are_probed_together() {
+        let open = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = open.local_addr().expect("bound").port();
+        // A socket that is bound and does not listen refuses.
+        let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let shut = closed.local_addr().expect("bound").port();
+        drop(closed);
+        let asked = format!("receiver localhost {port}\nreceiver 127.0.0.1 {shut}\n");
+        let invocation = Invocation::new("sh", &["-c", SCRIPT, "facts", "quick"])
+            .reading(asked)
+            .within(TIME_LIMIT);
+        let output = must(&Local::default(), &invocation).expect("the script works");
+        let facts = understand(&output.text(), 0);
+        let wanted = BTreeMap::from([
+            (format!("127.0.0.1 {shut}"), false),
+            (format!("localhost {port}"), true),
+        ]);
+        assert_eq!(facts.receivers, wanted);
+        let last = output.text().lines().last().map(str::to_owned);
+        assert!(last.is_some_and(|line| line.starts_with("now_ms")));
     }
 
     #[test]

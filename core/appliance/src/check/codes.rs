@@ -265,8 +265,12 @@ codes! {
         "Logs of two heads cannot be put side by side, and certificates may not be valid yet."
     TokenBelowStall "token-below-stall" Error
         "This host was seen stalling for longer than the token: it will be powered off although it is healthy."
+    AlertReceiver "alert-receiver" Error
+        "A receiver that cannot be used receives no alert, and a failure is not noticed."
+    AlertServerUnreachable "alert-server-unreachable" Warning
+        "A head sends the alerts of the whole appliance. If it does not reach the server, another head must send them."
     SecretMissing "secret-missing" Error
-        "Without the password of a fence device nothing is taken over. Without its key of TLS a pool is not served, and without its keytab no client comes by Kerberos."
+        "Without the password of a fence device nothing is taken over. Without its key of TLS a pool is not served, without its keytab no client comes by Kerberos, and without its password or token a receiver gets no alert."
     SecretOpen "secret-open" Warning
         "With a readable password any local user can power the heads off; with a readable key or keytab, impersonate the pool's server."
     SecretInFile "secret-in-file" Warning

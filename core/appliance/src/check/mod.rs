@@ -1,6 +1,7 @@
 //! Checks an appliance file for known mistakes, each with the reason and the remedy. Pure: the
 //! state of the heads is passed in as [`Facts`].
 
+mod alerts;
 mod codes;
 mod fencing;
 mod hosts;
@@ -156,6 +157,7 @@ pub fn check(parsed: &Parsed, facts: &Facts) -> Vec<Finding> {
     hosts::check(&mut checker);
     tuning::check(&mut checker);
     ups::check(&mut checker);
+    alerts::check(&mut checker);
     let mut findings = checker.findings;
     findings.sort_by(|a, b| {
         let place = |finding: &Finding| finding.place.line.unwrap_or(0);

@@ -1,6 +1,7 @@
 //! Each check against a file with that one mistake. A case changes some text or some fact of a
 //! faultless example, and names the one error that must be found.
 
+mod alerts;
 mod legs;
 
 use std::collections::{BTreeMap, BTreeSet};
