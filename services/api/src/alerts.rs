@@ -103,6 +103,7 @@ pub fn of(overview: &Overview, problems: &[String]) -> Vec<Alert> {
     let faults = faults.filter(|fault| !causes.is_lost(&fault.head));
     alerts.extend(faults.map(crate::hardware_faults::alert));
     of_exclusions(overview, &causes, &mut alerts);
+    of_receivers(overview, &mut alerts);
     causes.fold_into(&mut alerts);
     for problem in problems {
         alerts.push(alert(WARNING, "appliance", problem.clone(), None));
@@ -202,6 +203,25 @@ fn of_exclusions(overview: &Overview, causes: &Causes<'_>, alerts: &mut Vec<Aler
             .risking(risk);
         alerts.push(Alert {
             since_ms: exclusion.since_ms,
+            ..with_advice(WARNING, &about, sentence, Some(&advice))
+        });
+    }
+}
+
+/// Receivers that get no messages about alerts.
+fn of_receivers(overview: &Overview, alerts: &mut Vec<Alert>) {
+    for receiver in overview.receivers.iter().filter(|one| one.is_failing) {
+        let name = &receiver.name;
+        let why = receiver.last_failure.as_ref();
+        let why = why.map_or_else(String::new, |why| format!(": {why}"));
+        let sentence = format!("messages to the receiver {name} fail{why}");
+        let what = "repair the cause, and test the receiver";
+        let advice = Advice::new(Severity::Warning, what, "")
+            .by(format!("bulkhead alert test {name}"))
+            .risking(Some("alerts are not noticed".to_owned()));
+        let about = format!("receiver {name}");
+        alerts.push(Alert {
+            since_ms: receiver.failing_since_ms,
             ..with_advice(WARNING, &about, sentence, Some(&advice))
         });
     }

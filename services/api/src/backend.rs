@@ -18,7 +18,8 @@ use takeover::timeline::TimedStep;
 use units::{HeadName, PoolName};
 
 use crate::view::{
-    ApplianceFile, DiskView, DrillView, HardwareFault, HeadView, LinkView, Safeguards, Said, Sensor,
+    ApplianceFile, DiskView, DrillView, HardwareFault, HeadView, LinkView, Overview, ReceiverTest,
+    ReceiverView, Safeguards, Said, Sensor, SentMessage,
 };
 
 /// Receives progress messages.
@@ -169,6 +170,20 @@ pub struct MissingKey {
     pub why: String,
 }
 
+/// Sends messages about alerts.
+pub trait Notifier: Send + Sync {
+    /// Notes a sample. Called for each one; does not block.
+    fn observed(&self, overview: &Overview);
+    /// The receivers, with the results of the last attempts.
+    fn receivers(&self) -> Vec<ReceiverView>;
+    /// The last messages of this head, the newest first.
+    fn history(&self) -> Vec<SentMessage>;
+    /// Sends a test message to one receiver, or to all; fails if there is no such receiver.
+    fn test(&self, receiver: Option<&str>) -> Result<Vec<ReceiverTest>, Failure>;
+    /// The state that the heads exchange.
+    fn report(&self) -> Value;
+}
+
 /// The daemon around the API.
 pub trait Backend: Send + Sync + 'static {
     /// The name of this head.
@@ -240,6 +255,10 @@ pub trait Backend: Send + Sync + 'static {
     fn client_losses(&self, listeners: &[Listener]) -> Vec<PeerLosses>;
     /// Losses of this head's protocols.
     fn host_losses(&self) -> Vec<HostLosses>;
+    /// The sender of messages about alerts, if there is one.
+    fn notifier(&self) -> Option<&dyn Notifier> {
+        None
+    }
     /// A file of the console with its type.
     fn console(&self, path: &str) -> Option<(&'static [u8], &'static str)>;
 }

@@ -37,6 +37,10 @@ pub(crate) fn router(api: &Arc<Api>) -> Router {
         .route(crate::peer::TAKEOVER_STEPS, get(crate::takeovers::steps))
         .route(crate::peer::HARDWARE, get(crate::hardware_faults::own))
         .route(
+            crate::peer::NOTIFICATIONS,
+            get(crate::notifications::report),
+        )
+        .route(
             crate::peer_keys::MISSING_KEYS,
             axum::routing::post(crate::peer_keys::missing),
         )

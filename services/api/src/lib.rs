@@ -21,6 +21,7 @@ mod handlers;
 mod hardware_faults;
 mod limits;
 mod metrics;
+mod notifications;
 mod openapi;
 mod operations;
 mod peer;
@@ -46,7 +47,7 @@ use std::time::UNIX_EPOCH;
 use tokio::sync::Semaphore;
 
 pub use accounts::{Accounts, TokenView, UserView};
-pub use backend::{Backend, MissingKey};
+pub use backend::{Backend, MissingKey, Notifier};
 pub use hardware_faults::{DISK, SENSOR};
 pub use peer::Peers;
 pub use role::{Role, verb};

@@ -19,7 +19,7 @@ use control::answer::{DeviceView, PoolSpace, PoolStatus, Status, VolumeActivity}
 use crate::Api;
 use crate::backend::{HeartbeatLosses, HostLosses, InterfaceCounters, PeerLosses};
 use crate::caller::{self, Link};
-use crate::view::Overview;
+use crate::view::{Overview, ReceiverView};
 
 /// The content type of the response.
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -157,6 +157,7 @@ fn text(api: &Api) -> String {
         heartbeats,
         &seen.overview.this_head,
     ));
+    let own = own.chain([of_receivers(&overview.receivers)]);
     let own = own.chain([of_protocols(&api.backend.host_losses())]);
     let volumes = of_volumes(&statuses).into_iter();
     let served = volumes.chain(filesystems::families(&statuses));
@@ -164,6 +165,21 @@ fn text(api: &Api) -> String {
         family.text(&mut text);
     }
     text
+}
+
+fn of_receivers(receivers: &[ReceiverView]) -> Family {
+    let mut sent = Family::new(
+        "bulkhead_notifications_total",
+        "counter",
+        "Messages about alerts that this head has delivered, and attempts that failed.",
+    );
+    for one in receivers {
+        let counts = [("delivered", one.sent_count), ("failed", one.failed_count)];
+        for (result, count) in counts {
+            sent.add(&[("receiver", &one.name), ("result", result)], count as f64);
+        }
+    }
+    sent
 }
 
 fn truth(is: bool) -> f64 {

@@ -46,6 +46,8 @@ pub const HELLO: &str = "/api/v1/peer/hello";
 pub const ACCOUNTS: &str = "/api/v1/peer/accounts";
 /// The path of the logged takeover steps of a pool.
 pub const TAKEOVER_STEPS: &str = "/api/v1/peer/takeover-steps";
+/// The path of the state of messages about alerts.
+pub const NOTIFICATIONS: &str = "/api/v1/peer/notifications";
 /// Longest accepted proof, in hex digits.
 const PROOF_DIGITS_MAX: usize = 128;
 /// A side's proof.
@@ -289,6 +291,11 @@ impl Peers {
     /// The faults that the hardware of `head` reports.
     pub(crate) fn hardware_faults(&self, head: &str) -> Option<Vec<HardwareFault>> {
         self.look(head, HARDWARE)
+    }
+
+    /// The state of messages about alerts of `head`. May block.
+    pub fn notifications(&self, head: &str) -> Option<serde_json::Value> {
+        self.look(head, NOTIFICATIONS)
     }
 
     /// Merges the accounts of other heads into ours.

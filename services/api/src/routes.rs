@@ -18,6 +18,7 @@ use crate::audit::Entry;
 use crate::backend::{ApplianceInput, DrillInput};
 use crate::call::{Call, Reply};
 use crate::handlers as h;
+use crate::notifications as n;
 use crate::openapi;
 use crate::role::Role;
 use crate::route::Input::{Nothing, Strictly, Type};
@@ -25,7 +26,8 @@ use crate::route::{
     APPLIANCE_BYTES_MAX, LISTS_BYTES_MAX, Route, UNAUTHENTICATED_BYTES_MAX, Work, head, strictly,
 };
 use crate::view::{
-    ApplianceFile, DiskView, DrillView, Operation, Overview, Planned, PoolFound, Said,
+    ApplianceFile, DiskView, DrillView, Operation, Overview, Planned, PoolFound, ReceiverTest,
+    ReceiverView, Said, SentMessage,
 };
 
 /// A response: the result, or the operation that performs the request.
@@ -82,6 +84,9 @@ fn others() -> Vec<Route> {
     // The overview.
     head("GET", "/overview", "The overview", Nothing, of::<Overview>, LOOK, h::overview),
     Route { method: "GET", path: "/stream", about: "Changes as they happen (server-sent events)", input: Nothing, output: nothing, status: 200, work: Work::Stream, wants_person: false, body_bytes_max: 0, example: None },
+    head("GET", "/alerts/receivers", "The receivers of messages about alerts, with the last results", Nothing, of::<Vec<ReceiverView>>, LOOK, n::receivers),
+    head("GET", "/alerts/history", "The last messages about alerts that this head has sent, the newest first", Nothing, of::<Vec<SentMessage>>, LOOK, n::history),
+    head("POST", "/alerts/test", "Send a test message to one receiver of alerts, or to all", Type(of::<n::AlertTest>), of::<Vec<ReceiverTest>>, WORK, n::test),
     head("GET", "/disks", "Whole disks of this head", Nothing, of::<Vec<DiskView>>, LOOK, h::disks),
     head("POST", "/disks/locate", "Switch the locate light of a disk's slot on this head", Type(of::<h::Locate>), DONE, WORK, h::locate),
     head("GET", "/operations", "Background operations, the newest first", Nothing, of::<Vec<Operation>>, LOOK, h::operations),

@@ -13,7 +13,7 @@ use tokio::sync::broadcast;
 use units::PoolName;
 
 use crate::audit::Audit;
-use crate::backend::{Backend, ClusterState, Listener, PeerLosses, PoolLocation};
+use crate::backend::{Backend, ClusterState, Listener, Notifier, PeerLosses, PoolLocation};
 use crate::hardware_faults::HardwareFaults;
 use crate::operations::Operations;
 use crate::peer::Peers;
@@ -249,6 +249,9 @@ impl Sampler {
             let status = statuses.get(&last.pool);
             looking.explained.explained(last, status, &places, now_ms())
         });
+        if let Some(notifier) = self.backend.notifier() {
+            notifier.observed(&overview);
+        }
         let frames = [
             differs(&before.overview, &overview).then(|| Frame::new("overview", &overview)),
             Some(Frame::new("metrics", &metrics)),
@@ -306,6 +309,10 @@ impl Sampler {
             hardware_faults: Vec::new(),
             last_takeover: None,
             alerts: Vec::new(),
+            receivers: self
+                .backend
+                .notifier()
+                .map_or_else(Vec::new, Notifier::receivers),
             operations: self.operations.list(),
         }
     }

@@ -42,6 +42,9 @@ pub struct Overview {
     pub last_takeover: Option<Takeover>,
     /// Conditions that need attention, the worst first.
     pub alerts: Vec<Alert>,
+    /// The receivers of messages about alerts.
+    #[serde(default)]
+    pub receivers: Vec<ReceiverView>,
     /// Active and recent background operations.
     pub operations: Vec<Operation>,
 }
@@ -235,6 +238,59 @@ pub struct Alert {
     /// Consequences of the same cause, each in a sentence.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub details: Vec<String>,
+}
+
+/// A receiver of messages about alerts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ReceiverView {
+    /// Its name in the appliance file.
+    pub name: String,
+    /// `mail`, `webhook`, `alertmanager`, `ntfy` or `program`.
+    pub kind: String,
+    /// Its destination, in words.
+    pub destination: String,
+    /// The least severity of alerts that it gets: `error`, `warning` or `info`.
+    pub least: String,
+    /// Messages that this head has delivered.
+    pub sent_count: u64,
+    /// Attempts of this head that failed.
+    pub failed_count: u64,
+    /// The last success of a head, in milliseconds since 1970.
+    pub last_success_ms: Option<u64>,
+    /// The last failure, in milliseconds since 1970.
+    pub last_failure_ms: Option<u64>,
+    /// The reason of the last failure.
+    pub last_failure: Option<String>,
+    /// The first failure since the last success, in milliseconds since 1970.
+    pub failing_since_ms: Option<u64>,
+    /// Whether several attempts failed since the last success.
+    pub is_failing: bool,
+}
+
+/// A message about alerts that was delivered.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SentMessage {
+    /// Its time, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// The receiver.
+    pub receiver: String,
+    /// The head that sent it.
+    pub head: String,
+    /// Its subject.
+    pub subject: String,
+    /// Its text, shortened if it is long.
+    pub text: String,
+}
+
+/// The result of a test message.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ReceiverTest {
+    /// The receiver.
+    pub receiver: String,
+    /// Whether it accepted the message.
+    pub is_delivered: bool,
+    /// The reason of the failure.
+    pub why: Option<String>,
 }
 
 /// A background operation. It continues if the client disconnects.
