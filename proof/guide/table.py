@@ -117,6 +117,10 @@ PAGES: dict[str, Page] = {
         ),
     ),
     "monitoring": Page(before="mkdir -p /etc/prometheus\n", typed=(("bulkhead user add", "a long enough password"),)),
+    "notifications": Page(
+        before="install -d /etc/bulkhead; printf '%s\\n' 'format = 1' 'name = \"shed\"' '[networks]' '[heads]' '[alerts.receivers.duty.program]'"
+        " 'path = \"/usr/bin/true\"' > /etc/bulkhead/appliance.toml\n",
+    ),
     "api": Page(
         before=VOLUMES,
         elsewhere=(("bulkhead head  ", "runs until it is stopped: proof.api"), ("curl", "proof.api")),

@@ -21,6 +21,7 @@ DEFINITIONS_SECONDS = 60.0
 ELSEWHERE = {
     "agent": "Pacemaker starts it again: programs/bulkhead/tests/cluster/agent.rs, and it is killed in the drills",
     "appliance": "a second run completes it: programs/bulkhead/tests/cluster/appliance.rs, services/cluster/tests/apply.rs",
+    "alert": "changes no pool",
     "audit": "changes nothing",
     "bench": "changes no pool",
     "completion": "changes nothing",

@@ -267,6 +267,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "units",
         ],
     ),
+    ("notifications", &["api", "appliance", "control"]),
     (
         "head",
         &[
@@ -279,6 +280,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "control",
             "drill-verdict",
             "engine",
+            "notifications",
             "serving",
             "operations",
             "pool-access",
@@ -326,6 +328,7 @@ const COMPARED: &[(&str, &str)] = &[
     // Volumes of its tests.
     ("leg-zfs", "block-device"),
     ("nfs", "certificates"),
+    ("notifications", "certificates"),
     // The client of its tests.
     ("bulkhead", "nfs"),
 ];

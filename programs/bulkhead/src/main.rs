@@ -123,6 +123,7 @@ fn perform(program: Program, common: &Common, out: Printer) -> Result<ExitCode, 
         Program::Head(command) => head::run(&command, common, out),
         Program::User(command) => head::accounts::user(&command, out),
         Program::Token(command) => head::accounts::token(&command, out),
+        Program::Alert(command) => return head::alert_receivers::run(&command, common, out),
         Program::Audit(command) => head::audit_log::audit(&command, common, out),
         Program::Appliance(command) => {
             let own_facts = |stalls| head::facts::print_facts(common, stalls);

@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use agents::ApplianceFile;
-use api::Backend;
 use api::backend::{
     ApplianceInput, ApplianceVerb, ClusterState, DrillInput, HostLosses, InterfaceCounters,
     Listener, PeerLosses, Progress,
 };
 use api::view::{DiskView, DrillView, HardwareFault, Said, Sensor};
+use api::{Backend, Notifier};
 use cluster::host::{Host as _, Local};
 use cluster::process::Invocation;
 use control::answer::{Done, PoolSummary};
@@ -22,6 +22,7 @@ use control::key::KeyView;
 use control::operations::pool::create::PoolCreate;
 use control::request::ServerRequest;
 use control::{Answer, Client, Failure, FailureKind, Request};
+use notifications::Service;
 use pool_access::child::{self, Question, Ran, Run};
 use pool_access::common::Common;
 use pool_access::sockets;
@@ -70,15 +71,22 @@ pub struct Host {
     safeguards: safeguards::Watch,
     power: Arc<PowerWatch>,
     watches_power: AtomicBool,
+    notifications: Arc<Service>,
 }
 
 impl Host {
     /// A head with these options.
     pub fn new(args: HeadArgs, common: Common) -> Self {
         let file = common.settings.run_dir.join(disk_health::FILE);
+        let notifications = Arc::new(Service::open(
+            cluster_view::own_name(&args),
+            args.file.clone(),
+            &common.settings.state_dir,
+        ));
         Self {
             args,
             common,
+            notifications,
             sensors: Arc::default(),
             disk_health: Arc::new(DiskHealths::stored_in(file)),
             clients: Clients::default(),
@@ -111,6 +119,11 @@ impl Host {
             )),
             ..Self::new(args, common)
         }
+    }
+
+    /// The sender of messages about alerts.
+    pub fn notifications(&self) -> Arc<Service> {
+        Arc::clone(&self.notifications)
     }
 
     fn perform(&self, question: &Question, progress: Progress<'_>) -> Result<Answer, Failure> {
@@ -520,6 +533,10 @@ impl Backend for Host {
 
     fn host_losses(&self) -> Vec<HostLosses> {
         host_losses::counted()
+    }
+
+    fn notifier(&self) -> Option<&dyn Notifier> {
+        Some(self.notifications.as_ref())
     }
 
     fn console(&self, path: &str) -> Option<(&'static [u8], &'static str)> {

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod accounts;
+pub mod alert_receivers;
 pub mod args;
 pub mod audit_log;
 mod backend;
@@ -174,6 +175,7 @@ fn serve(command: &HeadCommand, common: &Common) -> Result<(), Failure> {
     let served = runtime.block_on(async {
         let peers = api::Peers::new(key.read());
         tokio::spawn(follow_peers(peers.clone(), args.clone(), key));
+        start_notifications(&backend, &peers);
         let settings = api::Settings {
             listen: args.listen.clone(),
             folder: command.place.head_dir.clone(),
@@ -186,6 +188,17 @@ fn serve(command: &HeadCommand, common: &Common) -> Result<(), Failure> {
     served.map_err(|error| {
         Failure::from_chain(FailureKind::Failed, &error).advise("choose another --listen")
     })
+}
+
+/// Starts the thread that sends messages about alerts.
+fn start_notifications(backend: &backend::Host, peers: &api::Peers) {
+    let (service, peers) = (backend.notifications(), peers.clone());
+    let started = std::thread::Builder::new()
+        .name("notifications".into())
+        .spawn(move || service.run(&|head| peers.notifications(head)));
+    if let Err(error) = started {
+        tracing::error!(%error, "no messages about alerts are sent: start the thread");
+    }
 }
 
 /// Prints the address of the API for the parent process, and notifies the service manager.

@@ -32,6 +32,7 @@ use control::request::{PoolRequest, Request, TransferRequest};
 use control::{Failure, FailureKind};
 use drills::arguments::DrillArgs;
 use head::accounts::{TokenCommand, UserCommand};
+use head::alert_receivers::AlertCommand;
 use head::args::{HeadCommand, MoveArgs};
 use head::audit_log::AuditCommand;
 use lab::arguments::LabCommand;
@@ -163,6 +164,8 @@ pub enum Program {
     User(UserCommand),
     /// Tokens for clients of the API
     Token(TokenCommand),
+    /// Messages about alerts: test the receivers, see them, and the messages that were sent
+    Alert(AlertCommand),
     /// The audit log of this head: each change with its user, the newest first
     Audit(AuditCommand),
     /// The appliance: heads, networks, fencing, pools and addresses in one file
