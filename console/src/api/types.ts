@@ -66,6 +66,21 @@ export interface components {
              */
             since_ms?: number | null;
         };
+        /** @description The receivers to test. */
+        AlertTest: {
+            /**
+             * @description The name of one; all by default.
+             * @default null
+             */
+            receiver?: string | null;
+        };
+        /** @description Messages about alerts. */
+        Alerts: {
+            /** @description The receivers, by name. */
+            receivers: {
+                [key: string]: components["schemas"]["Receiver"];
+            };
+        };
         /** @description A response. */
         Answer: {
             done: components["schemas"]["Done"];
@@ -146,6 +161,8 @@ export interface components {
          *     The same file is stored on every head.
          */
         Appliance: {
+            /** @description Messages about alerts. Absent: none. */
+            alerts?: components["schemas"]["Alerts"] | null;
             /**
              * @description Properties of the clients, to compare their patience with a takeover.
              * @default {
@@ -1643,6 +1660,15 @@ export interface components {
             /** @description The name of the hold. */
             tag: string;
         };
+        /** @description A server that is reached over HTTP. */
+        HttpServer: {
+            /** @description File on each head with the authorities that sign the server's certificate, PEM. Absent: those of the system. */
+            authority_file?: string | null;
+            /** @description File on each head that holds a bearer token, readable by root only. */
+            token_file?: string | null;
+            /** @description Its address, such as `https://alerts.example.org/bulkhead`. Redirections are not followed. */
+            url: string;
+        };
         /** @description A controller of virtual machines: a hypervisor, or the manager of several. */
         Hypervisor: {
             /**
@@ -1811,6 +1837,8 @@ export interface components {
             /** @description The dataset that shares its key; none if the key is its own. */
             shared_with?: string | null;
         };
+        /** @description The severity from which alerts are sent. */
+        LeastSeverity: "info" | "warning" | "error";
         /** @description A copy of a device of a pool, which is not used. */
         LeftOutView: {
             /** @description Where it is. */
@@ -1897,6 +1925,33 @@ export interface components {
             /** @description The user. */
             user: string;
         };
+        /** @description Mail over SMTP. */
+        Mail: {
+            /** @description File on each head with the authorities that sign the server's certificate, PEM. Absent: those of the system. */
+            authority_file?: string | null;
+            /** @description Address of the sender. */
+            from: string;
+            /** @description File on each head that holds the password of the account, readable by root only. */
+            password_file?: string | null;
+            /**
+             * Format: uint16
+             * @description Its port. Absent: 587 with `starttls`, 465 with `tls`, 25 with `none`.
+             */
+            port?: number | null;
+            /** @description Name or address of the SMTP server. */
+            server: string;
+            /**
+             * @description Encryption of the connection.
+             * @default starttls
+             */
+            tls?: components["schemas"]["MailTls"];
+            /** @description Addresses of the recipients. */
+            to: string[];
+            /** @description Account at the server. Absent: no login. */
+            user?: string | null;
+        };
+        /** @description Encryption of a connection to an SMTP server. */
+        MailTls: "starttls" | "tls" | "none";
         /** @description Rates of volumes and file systems, measured over about a second. */
         Metrics: {
             /**
@@ -2170,6 +2225,11 @@ export interface components {
             operations: components["schemas"]["Operation"][];
             /** @description The pools. */
             pools: components["schemas"]["PoolOverview"][];
+            /**
+             * @description The receivers of messages about alerts.
+             * @default []
+             */
+            receivers?: components["schemas"]["ReceiverView"][];
             /**
              * @description The safeguards that a takeover depends on.
              * @default {
@@ -3193,6 +3253,20 @@ export interface components {
         Privilege: "operator" | "administrator";
         /** @description A set of time-outs that were tested together. */
         Profile: "fast" | "default" | "conservative";
+        /**
+         * @description A program that is started for each message. It reads the message as JSON from its standard input. Exit code 0 is a
+         *     success.
+         */
+        Program: {
+            /** @description Its absolute path. */
+            path: string;
+            /**
+             * Format: uint32
+             * @description It is killed after this time, in seconds.
+             * @default 30
+             */
+            timeout_s?: number;
+        };
         /** @description A property's value and its source. */
         Property: {
             /** @description `local`, `default`, `inherited from NAME`, or `-`. */
@@ -3241,6 +3315,86 @@ export interface components {
         RateMax: string;
         /** @description The leg of a mirror that a client read uses, if several legs are current. */
         ReadBalancing: "prefer-local" | "least-pending";
+        /** @description A receiver of messages about alerts. It has exactly one of `mail`, `webhook`, `alertmanager`, `ntfy` and `program`. */
+        Receiver: {
+            /** @description Alerts to an Alertmanager of Prometheus, by version 2 of its API. `url` is that of its page, without `/api`. */
+            alertmanager?: components["schemas"]["HttpServer"] | null;
+            /**
+             * @description Less severe alerts are not sent to it.
+             * @default warning
+             */
+            least?: components["schemas"]["LeastSeverity"];
+            /** @description Mail over SMTP. */
+            mail?: components["schemas"]["Mail"] | null;
+            /** @description Push messages over ntfy. `url` includes the topic. */
+            ntfy?: components["schemas"]["HttpServer"] | null;
+            /** @description A program on each head. */
+            program?: components["schemas"]["Program"] | null;
+            /**
+             * @description The part of each day, in UTC, in which it receives errors and their ends only, such as `20:00-05:30`. All other
+             *     messages are delayed until its end.
+             */
+            quiet_utc?: string | null;
+            /**
+             * Format: uint32
+             * @description Interval of reminders of open alerts, in hours; 0: none.
+             * @default 24
+             */
+            reminder_h?: number;
+            /** @description The time of each day, in UTC, of a message that is sent without alerts, too, such as `06:00`. Absent: none. */
+            sign_of_life_utc?: string | null;
+            /** @description JSON in a POST request to a server. */
+            webhook?: components["schemas"]["HttpServer"] | null;
+        };
+        /** @description The result of a test message. */
+        ReceiverTest: {
+            /** @description Whether it accepted the message. */
+            is_delivered: boolean;
+            /** @description The receiver. */
+            receiver: string;
+            /** @description The reason of the failure. */
+            why?: string | null;
+        };
+        /** @description A receiver of messages about alerts. */
+        ReceiverView: {
+            /** @description Its destination, in words. */
+            destination: string;
+            /**
+             * Format: uint64
+             * @description Attempts of this head that failed.
+             */
+            failed_count: number;
+            /**
+             * Format: uint64
+             * @description The first failure since the last success, in milliseconds since 1970.
+             */
+            failing_since_ms?: number | null;
+            /** @description Whether several attempts failed since the last success. */
+            is_failing: boolean;
+            /** @description `mail`, `webhook`, `alertmanager`, `ntfy` or `program`. */
+            kind: string;
+            /** @description The reason of the last failure. */
+            last_failure?: string | null;
+            /**
+             * Format: uint64
+             * @description The last failure, in milliseconds since 1970.
+             */
+            last_failure_ms?: number | null;
+            /**
+             * Format: uint64
+             * @description The last success of a head, in milliseconds since 1970.
+             */
+            last_success_ms?: number | null;
+            /** @description The least severity of alerts that it gets: `error`, `warning` or `info`. */
+            least: string;
+            /** @description Its name in the appliance file. */
+            name: string;
+            /**
+             * Format: uint64
+             * @description Messages that this head has delivered.
+             */
+            sent_count: number;
+        };
         /**
          * @description The grace period: clients may reclaim the opens and locks that they held at the previous server. Conflicting
          *     requests are refused until it is over.
@@ -3791,6 +3945,22 @@ export interface components {
                 /** @description The receiver's token. */
                 token: string;
             };
+        };
+        /** @description A message about alerts that was delivered. */
+        SentMessage: {
+            /**
+             * Format: uint64
+             * @description Its time, in milliseconds since 1970.
+             */
+            at_ms: number;
+            /** @description The head that sent it. */
+            head: string;
+            /** @description The receiver. */
+            receiver: string;
+            /** @description Its subject. */
+            subject: string;
+            /** @description Its text, shortened if it is long. */
+            text: string;
         };
         /**
          * @description Requests about the server process.
@@ -5188,6 +5358,8 @@ export interface components {
 export type AccessRule = components['schemas']['AccessRule'];
 export type Advice = components['schemas']['Advice'];
 export type Alert = components['schemas']['Alert'];
+export type AlertTest = components['schemas']['AlertTest'];
+export type Alerts = components['schemas']['Alerts'];
 export type Answer = components['schemas']['Answer'];
 export type Appliance = components['schemas']['Appliance'];
 export type ApplianceApplied = components['schemas']['ApplianceApplied'];
@@ -5272,6 +5444,7 @@ export type HeadName = components['schemas']['HeadName'];
 export type HeadView = components['schemas']['HeadView'];
 export type HistoryEntry = components['schemas']['HistoryEntry'];
 export type HoldView = components['schemas']['HoldView'];
+export type HttpServer = components['schemas']['HttpServer'];
 export type Hypervisor = components['schemas']['Hypervisor'];
 export type Identity = components['schemas']['Identity'];
 export type InterruptedView = components['schemas']['InterruptedView'];
@@ -5288,6 +5461,7 @@ export type KeySettings = components['schemas']['KeySettings'];
 export type KeyStatus = components['schemas']['KeyStatus'];
 export type KeyUnload = components['schemas']['KeyUnload'];
 export type KeyView = components['schemas']['KeyView'];
+export type LeastSeverity = components['schemas']['LeastSeverity'];
 export type LeftOutView = components['schemas']['LeftOutView'];
 export type Leg = components['schemas']['Leg'];
 export type LegGroup = components['schemas']['LegGroup'];
@@ -5298,6 +5472,8 @@ export type Legs = components['schemas']['Legs'];
 export type Link = components['schemas']['Link'];
 export type LinkView = components['schemas']['LinkView'];
 export type Login = components['schemas']['Login'];
+export type Mail = components['schemas']['Mail'];
+export type MailTls = components['schemas']['MailTls'];
 export type Metrics = components['schemas']['Metrics'];
 export type Move = components['schemas']['Move'];
 export type NbdExport = components['schemas']['NbdExport'];
@@ -5377,6 +5553,7 @@ export type Portals = components['schemas']['Portals'];
 export type PowerOffView = components['schemas']['PowerOffView'];
 export type Privilege = components['schemas']['Privilege'];
 export type Profile = components['schemas']['Profile'];
+export type Program = components['schemas']['Program'];
 export type Property = components['schemas']['Property'];
 export type ProtocolView = components['schemas']['ProtocolView'];
 export type Question = components['schemas']['Question'];
@@ -5384,6 +5561,9 @@ export type Quorum = components['schemas']['Quorum'];
 export type QuorumRule = components['schemas']['QuorumRule'];
 export type RateMax = components['schemas']['RateMax'];
 export type ReadBalancing = components['schemas']['ReadBalancing'];
+export type Receiver = components['schemas']['Receiver'];
+export type ReceiverTest = components['schemas']['ReceiverTest'];
+export type ReceiverView = components['schemas']['ReceiverView'];
 export type RecoveryView = components['schemas']['RecoveryView'];
 export type Refusal = components['schemas']['Refusal'];
 export type ReplacementView = components['schemas']['ReplacementView'];
@@ -5424,6 +5604,7 @@ export type ScrubScheduleView = components['schemas']['ScrubScheduleView'];
 export type Secret = components['schemas']['Secret'];
 export type Selection = components['schemas']['Selection'];
 export type SendWhat = components['schemas']['SendWhat'];
+export type SentMessage = components['schemas']['SentMessage'];
 export type ServerRequest = components['schemas']['ServerRequest'];
 export type ServerStatus = components['schemas']['ServerStatus'];
 export type Session = components['schemas']['Session'];

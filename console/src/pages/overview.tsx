@@ -17,6 +17,7 @@ import { events, overview } from "../state/live";
 import { link } from "../state/route";
 import { may } from "../state/session";
 import { useOlderEvents } from "./events";
+import { ReceiversCard } from "./receivers";
 import { servedPools } from "./volumes";
 
 const TAKEOVER_TITLES: Record<string, string> = { start: "Last start", restart: "Last restart", "hand-over": "Last move" };
@@ -30,6 +31,7 @@ export function OverviewPage() {
       <Alerts now={now} />
       <div class="grid">
         <Appliance now={now} />
+        {(now.receivers ?? []).length > 0 && <ReceiversCard receivers={now.receivers ?? []} />}
         <Card title="Throughput"><Chart measure="throughput" label="Bytes read and written per second, by volume" /></Card>
         <Card title="Latency"><Chart measure="latency" label="Mean time of a response, by volume" /></Card>
         <div class="column">

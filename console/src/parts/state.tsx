@@ -15,6 +15,7 @@ const TONES: Record<string, Tone> = {
   loaded: "good",
   current: "good",
   answers: "good",
+  works: "good",
   "not loaded": "warning",
   inuse: "warning",
   running: "busy",
