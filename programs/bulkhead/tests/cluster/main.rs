@@ -9,6 +9,7 @@ mod applies;
 mod boots;
 mod drill;
 mod lab;
+mod notifications;
 mod orphaned_clients;
 mod outside_the_cluster;
 mod ownership;
