@@ -135,7 +135,7 @@ fn written(labels: Labels<'_>) -> String {
     text
 }
 
-fn text(api: &Api) -> String {
+pub(crate) fn text(api: &Api) -> String {
     let seen = api.sampler.fresh();
     let mut text = String::new();
     let overview = &seen.overview;

@@ -20,10 +20,13 @@ use units::{HeadName, PoolName};
 
 use crate::backend::{
     ApplianceInput, ApplianceVerb, Backend, ClusterState, DrillInput, HostLosses,
-    InterfaceCounters, Listener, PeerLosses, Progress,
+    InterfaceCounters, Listener, Notifier, PeerLosses, Progress,
 };
 use crate::caller::{CSRF_HEADER, Link};
-use crate::view::{ApplianceFile, DiskView, DrillView, HardwareFault, Said, Sensor};
+use crate::view::{
+    ApplianceFile, DiskView, DrillView, HardwareFault, Overview, ReceiverTest, ReceiverView, Said,
+    Sensor, SentMessage,
+};
 use crate::{Api, MissingKey, Peers, Role};
 
 pub(crate) const PASSWORD: &str = "three short words";
@@ -43,6 +46,35 @@ pub(crate) struct TestBackend {
     pub(crate) waiting: AtomicUsize,
     /// Number of keys that it searched.
     pub(crate) keys_looked: AtomicUsize,
+    pub(crate) notifier: TestNotifier,
+}
+
+/// Records the samples and the tests.
+#[derive(Default)]
+pub(crate) struct TestNotifier {
+    pub(crate) receivers: Mutex<Vec<ReceiverView>>,
+    pub(crate) observed: AtomicUsize,
+    pub(crate) tested: Mutex<Vec<Option<String>>>,
+}
+
+impl Notifier for TestNotifier {
+    fn observed(&self, _: &Overview) {
+        self.observed.fetch_add(1, Ordering::AcqRel);
+    }
+    fn receivers(&self) -> Vec<ReceiverView> {
+        self.receivers.lock().expect("no holder panics").clone()
+    }
+    fn history(&self) -> Vec<SentMessage> {
+        vec![SentMessage::default()]
+    }
+    fn test(&self, receiver: Option<&str>) -> Result<Vec<ReceiverTest>, Failure> {
+        let mut tested = self.tested.lock().expect("no holder panics");
+        tested.push(receiver.map(str::to_owned));
+        Ok(vec![ReceiverTest::default()])
+    }
+    fn report(&self) -> Value {
+        json!({})
+    }
 }
 
 fn done() -> Result<Answer, Failure> {
@@ -151,6 +183,9 @@ impl Backend for TestBackend {
     }
     fn host_losses(&self) -> Vec<HostLosses> {
         Vec::new()
+    }
+    fn notifier(&self) -> Option<&dyn Notifier> {
+        Some(&self.notifier)
     }
     fn console(&self, _: &str) -> Option<(&'static [u8], &'static str)> {
         None
