@@ -5,7 +5,7 @@
 //! head that no other one reaches sends by itself: a repeated message is better than none.
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
@@ -40,7 +40,8 @@ const STATE_BYTES_MAX: u64 = 64 << 20;
 const FAILURES_ALERT: u64 = 3;
 
 /// The settings, from the appliance file.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 struct Settings {
     appliance: String,
     heads: Vec<String>,
@@ -60,6 +61,21 @@ struct Report {
 struct ReceiverReport {
     told: Told,
     attempts: Attempts,
+}
+
+/// The file with the state. It contains the settings: a head that starts with an invalid appliance file must report that.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Stored {
+    settings: Settings,
+    book: Book,
+}
+
+/// The same, not copied.
+#[derive(Serialize)]
+struct ToStore<'a> {
+    settings: &'a Settings,
+    book: &'a Book,
 }
 
 #[derive(Default)]
@@ -88,8 +104,10 @@ impl Service {
     /// The service of `head`, with the state of the last run.
     pub fn open(head: String, file: PathBuf, state_dir: &Path) -> Self {
         let place = state_dir.join(STATE_FILE);
+        let Stored { settings, book } = load(&place);
         let inner = Inner {
-            book: load(&place),
+            book,
+            settings,
             ..Inner::default()
         };
         let service = Self {
@@ -115,7 +133,7 @@ impl Service {
             return;
         }
         inner.read = about;
-        let text = std::fs::read_to_string(&self.file).unwrap_or_default();
+        let text = read_bounded(&self.file).unwrap_or_default();
         let settings = match appliance::parse(&text) {
             Ok(parsed) => Settings {
                 appliance: parsed.appliance.name.clone(),
@@ -127,10 +145,17 @@ impl Service {
                     .collect(),
                 receivers: parsed.appliance.alerts.unwrap_or_default().receivers,
             },
-            Err(_) if about.is_some() => return,
+            Err(finding) if about.is_some() => {
+                tracing::warn!(
+                    why = finding.what,
+                    "the appliance file is invalid: the receivers of alerts stay"
+                );
+                return;
+            }
             Err(_) => Settings::default(),
         };
         inner.settings = settings;
+        inner.is_dirty = true;
         let receivers = inner.settings.receivers.clone();
         inner.book.set_receivers(&receivers);
         tracing::debug!(count = receivers.len(), "read the receivers of alerts");
@@ -316,7 +341,10 @@ impl Service {
                 return;
             }
             inner.is_dirty = false;
-            serde_json::to_vec(&inner.book)
+            serde_json::to_vec(&ToStore {
+                settings: &inner.settings,
+                book: &inner.book,
+            })
         };
         let written = text
             .map_err(std::io::Error::other)
@@ -430,18 +458,27 @@ fn view(name: &str, receiver: &Receiver, own: &Attempts, last: &Attempts) -> Rec
     }
 }
 
+/// The text of a file; the rest of one that is far too long is not read, so that it is invalid.
+fn read_bounded(path: &Path) -> Option<String> {
+    let mut text = String::new();
+    let file = std::fs::File::open(path).ok()?;
+    let mut limited = file.take(appliance::FILE_BYTES_MAX as u64 + 1);
+    limited.read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
 /// The state in a file. A file that cannot be parsed is an empty state: then open alerts are sent again.
-fn load(place: &Path) -> Book {
+fn load(place: &Path) -> Stored {
     let about = std::fs::metadata(place);
     if about.is_ok_and(|about| about.len() > STATE_BYTES_MAX) {
-        return Book::default();
+        return Stored::default();
     }
     let Ok(bytes) = std::fs::read(place) else {
-        return Book::default();
+        return Stored::default();
     };
     serde_json::from_slice(&bytes).unwrap_or_else(|error| {
         tracing::warn!(%error, place = %place.display(), "the state of messages cannot be read");
-        Book::default()
+        Stored::default()
     })
 }
 

@@ -192,6 +192,10 @@ fn receivers_follow_the_appliance_file() {
     let text = std::fs::read_to_string(&file).expect("there");
     std::fs::write(&file, "half a file [").expect("written");
     assert_eq!(head.service.receivers().len(), 1, "unchanged");
+    // A head that starts now uses the last valid settings, and can report the mistake.
+    head.service.save();
+    let again = Service::open("left".to_owned(), file.clone(), head.folder.path());
+    assert_eq!(again.receivers()[0].name, "duty");
     let other = text.replace("receivers.duty", "receivers.another");
     std::fs::write(&file, other).expect("written");
     assert_eq!(head.service.receivers()[0].name, "another");
