@@ -3254,7 +3254,7 @@ export interface components {
         /** @description A set of time-outs that were tested together. */
         Profile: "fast" | "default" | "conservative";
         /**
-         * @description A program that is started for each message. It reads the message as JSON from its standard input. Exit code 0 is a
+         * @description A command that is started for each message. It reads the message as JSON from its standard input. Exit code 0 is a
          *     success.
          */
         Program: {
@@ -3328,10 +3328,10 @@ export interface components {
             mail?: components["schemas"]["Mail"] | null;
             /** @description Push messages over ntfy. `url` includes the topic. */
             ntfy?: components["schemas"]["HttpServer"] | null;
-            /** @description A program on each head. */
+            /** @description A command on each head. */
             program?: components["schemas"]["Program"] | null;
             /**
-             * @description The part of each day, in UTC, in which it receives errors and their ends only, such as `20:00-05:30`. All other
+             * @description The part of each day, in UTC, in which it receives only errors, and the messages that they are over, such as `20:00-05:30`. All other
              *     messages are delayed until its end.
              */
             quiet_utc?: string | null;

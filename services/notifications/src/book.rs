@@ -465,6 +465,12 @@ impl Book {
                 ledger.changed_ms = Some((now_ms, now_ms));
             }
         }
+        if message.reason == Reason::Reminder {
+            // An Alertmanager gets one every few minutes: the history has the last one only.
+            let is_same =
+                |one: &SentMessage| one.receiver == sent.receiver && one.subject == sent.subject;
+            self.history.retain(|one| !is_same(one));
+        }
         self.history.push_back(sent);
         while self.history.len() > HISTORY_MAX {
             self.history.pop_front();

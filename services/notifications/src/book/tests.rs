@@ -405,3 +405,29 @@ fn state_is_bounded() {
     let stored = serde_json::to_vec(&run.book).expect("JSON");
     assert!(stored.len() < 2_000_000, "{}", stored.len());
 }
+
+#[test]
+fn alertmanager_gets_open_alerts_every_few_minutes_and_the_history_one_of_them() {
+    let mut run = Run::new(NOON_S, |receiver| {
+        receiver.quiet_utc = Some("00:00-23:59".to_owned().try_into().expect("hours"));
+        receiver.alertmanager = Some(appliance::alerts::HttpServer {
+            url: "http://a.example/"
+                .to_owned()
+                .try_into()
+                .expect("an address"),
+            token_file: None,
+            authority_file: None,
+        });
+    });
+    run.pass(&[OFF], 1000);
+    run.assert_sent(&[
+        "20 new(right is offline)",
+        "320 Reminder(1)",
+        "620 Reminder(1)",
+        "920 Reminder(1)",
+    ]);
+    assert_eq!(run.book.history.len(), 1);
+    run.pass(&[], 100);
+    assert_eq!(run.sent.len(), 5, "{:?}", run.sent);
+    assert_eq!(run.book.history.len(), 2);
+}
