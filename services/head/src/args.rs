@@ -69,7 +69,7 @@ pub enum HeadVerb {
     Locate(LocateArgs),
     /// Show the power supplies, and what happens when they are low
     #[command(after_help = POWER_EXAMPLES)]
-    Power,
+    Power(PowerArgs),
     /// Perform the JSON request on the standard input, for a head
     #[command(hide = true)]
     Perform,
@@ -95,7 +95,7 @@ Only slots of enclosures that the kernel knows (driver ses) have a light.";
 
 const POWER_EXAMPLES: &str = "Examples:
   bulkhead head power
-  bulkhead head power --json
+  bulkhead head power appliance.toml --json
 
 It queries the supplies of the appliance file itself, whether `bulkhead head` runs or not.";
 
@@ -115,6 +115,14 @@ pub struct LocateArgs {
     /// Switch the light off
     #[arg(long)]
     pub off: bool,
+}
+
+/// `head power`
+#[derive(Debug, Args)]
+pub struct PowerArgs {
+    /// The appliance file
+    #[arg(default_value = appliance::plan::APPLIANCE_PATH)]
+    pub file: PathBuf,
 }
 
 /// `head certificate`

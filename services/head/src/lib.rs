@@ -57,7 +57,7 @@ pub fn run(command: &HeadCommand, common: &Common, out: Printer) -> Result<(), F
         Some(HeadVerb::Alerts) => alerts(&command.serve, common, out),
         Some(HeadVerb::Disks) => show_disks(&command.serve, common, out),
         Some(HeadVerb::Locate(args)) => out.answer(&disks::locate(&args.disk, !args.off)?),
-        Some(HeadVerb::Power) => power::show(&command.serve.file, out),
+        Some(HeadVerb::Power(args)) => power::show(&args.file, out),
         Some(HeadVerb::Perform) => pool_access::child::perform(common, out),
         Some(HeadVerb::Certificate(args)) => {
             let message = certificate(args, folder)?;

@@ -112,8 +112,11 @@ pub fn watch(watch: &PowerWatch, args: &HeadArgs, common: &Common) {
     let (mut judge, mut sessions) = (Judge::default(), Sessions::new());
     // After a restart of this process there may be marks.
     let (mut has_marks, mut rounds) = (false, 0_u64);
+    let mut appliance = None;
     loop {
-        let appliance = cluster::appliance_file::load(&args.file).ok();
+        // A file that cannot be read during a power failure changes nothing.
+        let before = appliance.filter(|_| args.file.exists());
+        appliance = cluster::appliance_file::load(&args.file).ok().or(before);
         let Some((appliance, ups)) = appliance
             .as_ref()
             .and_then(|all| Some((all, all.ups.as_ref()?)))
