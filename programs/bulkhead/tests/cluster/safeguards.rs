@@ -164,6 +164,24 @@ fn a_lost_vote_a_broken_fence_device_and_an_unconfirmed_power_off_are_alerts_at_
     );
     let said = shell(&place, "right", "bulkhead head alerts");
     assert!(said.contains("`stonith_admin --confirm left`"), "{said}");
+    // Pacemaker moves and stops no pool before, so that these commands would block for minutes.
+    for words in [
+        "pool move tank right",
+        "pool move tank left",
+        "appliance maintenance right on --stop-pools",
+        "appliance shutdown --yes",
+    ] {
+        let begun = Instant::now();
+        let said = shell(&place, "right", &format!("! bulkhead {words} 2>&1"));
+        assert!(begun.elapsed() < Duration::from_secs(20), "{words}: {said}");
+        for part in [
+            "the power-off of left is pending",
+            "No takeover: fencing is not confirmed",
+            "`stonith_admin --confirm left`",
+        ] {
+            assert!(said.contains(part), "{words}: {said}");
+        }
+    }
     let waited = metric(
         &place,
         "right",
