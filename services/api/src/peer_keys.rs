@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use control::answer::Status;
 use control::key::KeyView;
 use control::legs::LegsView;
-use control::{Answer, Failure, Request};
+use control::{Answer, Failure, FailureKind, Request};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use units::PoolName;
@@ -137,8 +137,25 @@ impl Peers {
             (StatusCode::OK, bytes) => {
                 serde_json::from_slice(&bytes).map_err(|error| unreachable(head, &error))
             }
-            (status, _) => Err(unreachable(head, &format!("it answers {status}"))),
+            (status, bytes) => Err(refused(head, status, &bytes)),
         }
+    }
+}
+
+/// The failure that a head reports.
+fn refused(head: &str, status: StatusCode, body: &[u8]) -> Failure {
+    /// As [`crate::view::Refusal`].
+    #[derive(Deserialize)]
+    struct Refusal {
+        failure: Failure,
+    }
+    match serde_json::from_slice::<Refusal>(body) {
+        Ok(Refusal { failure }) => Failure {
+            kind: FailureKind::Unreachable,
+            message: format!("{head} reports: {}", failure.message),
+            ..failure
+        },
+        Err(_) => unreachable(head, &format!("it answers {status}")),
     }
 }
 
@@ -276,6 +293,18 @@ mod tests {
         );
         drop(held);
         assert_eq!((queried(&head, &As::Head, most), looked()), (200, KEYS_MAX));
+    }
+
+    /// A pool of which the server is being started again, in a refusal as heads send it.
+    #[test]
+    fn a_refusal_of_another_head_is_shown_with_its_reason() {
+        let failure = Failure::new(FailureKind::NeedsConfirmation, "pool tank is not opened");
+        let body = json!({"failure": failure}).to_string();
+        let told = refused("left", StatusCode::PRECONDITION_REQUIRED, body.as_bytes());
+        assert_eq!(told.kind, FailureKind::Unreachable);
+        assert_eq!(told.message, "left reports: pool tank is not opened");
+        let none = refused("left", StatusCode::PRECONDITION_REQUIRED, b"");
+        assert!(none.message.contains("428"), "{}", none.message);
     }
 
     #[test]

@@ -313,10 +313,11 @@ fn look_elsewhere(
     };
     let answer = answer.map_err(|why| {
         let message = format!(
-            "{head} serves pool {pool} by the cluster's record, and its API does not respond here: {why}"
+            "{head} serves pool {pool} by the cluster's record, and does not report its state: {why}"
         );
         Failure::new(FailureKind::Unreachable, message).advise(format!(
-            "check that `bulkhead head` runs on {head}; `bulkhead status {pool}` on {head} shows the pool"
+            "if its server has just failed, it is started again: repeat the command in a few seconds; else check that `bulkhead head` runs \
+             on {head}; `bulkhead status {pool}` on {head} shows the pool"
         ))
     });
     Elsewhere {
@@ -857,7 +858,7 @@ mod tests {
         assert_eq!((head.as_deref(), &*health), (Some("third"), "UNKNOWN"));
         for part in [
             "`bulkhead status tank` on third",
-            "API does not respond here: connection refused",
+            "does not report its state: connection refused",
         ] {
             assert!(advice.contains(part), "{part}: {advice}");
         }
