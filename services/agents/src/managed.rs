@@ -54,19 +54,28 @@ pub fn location(pool: &PoolName) -> Location {
     match server_of(&Local::default(), pool) {
         Some(Some(head)) => Location::Head(head),
         Some(None) => Location::NoHead,
-        None => {
-            let message = format!(
-                "the head that serves pool {pool} is unknown: {}",
-                no_pacemaker()
-            );
-            Location::Unknown(
-                Failure::new(FailureKind::NeedsConfirmation, message).advise(format!(
-                    "run `bulkhead status {pool}` as root, or on the head that serves it; `bulkhead appliance start --ssh` starts all \
-                     heads after a shutdown of the appliance, and `systemctl start pacemaker` this one"
-                )),
-            )
-        }
+        None => Location::Unknown(unknown_location(pool, boot_wait_reason())),
     }
+}
+
+/// `boot_wait`: why Pacemaker is not started yet on this head, if it has just booted.
+fn unknown_location(pool: &PoolName, boot_wait: Option<String>) -> Failure {
+    let is_booting = boot_wait.is_some();
+    let message = format!(
+        "the head that serves pool {pool} is unknown: {}",
+        no_pacemaker(boot_wait)
+    );
+    let advice = match is_booting {
+        // A start by hand would block as the start at boot does.
+        true => format!(
+            "power the other heads on, or repair the networks to them; `bulkhead status {pool}` on a head that is up shows the pool"
+        ),
+        false => format!(
+            "run `bulkhead status {pool}` as root, or on the head that serves it; `bulkhead appliance start --ssh` starts all \
+             heads after a shutdown of the appliance, and `systemctl start pacemaker` this one"
+        ),
+    };
+    Failure::new(FailureKind::NeedsConfirmation, message).advise(advice)
 }
 
 /// The change of the appliance file that a replaced disk requires: without it, another head searches for the pool at
@@ -266,9 +275,9 @@ pub fn not_here(pool: &PoolName) -> Failure {
 }
 
 /// Pacemaker does not respond, and the reason if it is not started because this head boots alone.
-fn no_pacemaker() -> String {
+fn no_pacemaker(boot_wait: Option<String>) -> String {
     let message = "it belongs to the appliance, and no Pacemaker responds here";
-    match boot_wait_reason() {
+    match boot_wait {
         None => message.to_owned(),
         Some(reason) => format!("{message}: {reason}"),
     }
@@ -309,7 +318,7 @@ fn judge(
             "if it stays stopped until the command is over, add --maintenance".to_owned(),
         ),
         S::Unknown => refused(
-            no_pacemaker(),
+            no_pacemaker(boot_wait_reason()),
             format!(
                 "run the command on the head that serves it; if no head does, and none will before the command is \
                  over ({stop} on any head that is up), add --maintenance"
@@ -321,6 +330,25 @@ fn judge(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Its Pacemaker is being started already.
+    #[test]
+    fn a_head_that_boots_alone_is_not_to_be_started_by_hand() {
+        let pool = "tank".parse().expect("a name");
+        let told = |reason: Option<&str>| {
+            let failure = unknown_location(&pool, reason.map(str::to_owned));
+            (failure.message, failure.advice.unwrap_or_default())
+        };
+        let (message, advice) = told(Some("the other heads have 60 s to boot"));
+        assert!(
+            message.ends_with(": the other heads have 60 s to boot"),
+            "{message}"
+        );
+        assert!(advice.contains("power the other heads on"), "{advice}");
+        assert!(!advice.contains("systemctl start"), "{advice}");
+        let (_, advice) = told(None);
+        assert!(advice.contains("`systemctl start pacemaker`"), "{advice}");
+    }
 
     #[test]
     fn cluster_managed_pool_is_not_destroyed_or_exported() {
