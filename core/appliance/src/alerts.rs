@@ -153,7 +153,7 @@ impl Way<'_> {
         }
     }
 
-    /// The destination in words, without secrets: the path of an address may be one.
+    /// The destination as text, without secrets: the path of an address may be one.
     pub fn destination(&self) -> String {
         match self {
             Self::Mail(mail) => format!("{} over {}", mail.to.join(", "), mail.server),

@@ -2,14 +2,14 @@
 
 /// Arguments for the sensors with a value, as lines of comma-separated values.
 pub const VALUES: [&str; 4] = ["-c", "sdr", "list", "full"];
-/// Arguments for the sensors that report states in words.
+/// Arguments for the sensors that report states as text.
 pub const STATES: [&str; 3] = ["sdr", "elist", "compact"];
 /// Most sensors of a BMC.
 const SENSORS_MAX: usize = 256;
 /// Longest name, in characters.
 const NAME_CHARS_MAX: usize = 64;
 
-/// States in words that need attention, in the words of the IPMI specification (table 42-3) as ipmitool prints them.
+/// States that need attention, with the names of the IPMI specification (table 42-3) as ipmitool prints them.
 const BAD_STATES: [&str; 10] = [
     "Failure detected",
     "Predictive failure",

@@ -38,7 +38,7 @@ const NVME_TEMPERATURE: u64 = 2;
 pub struct DiskHealth {
     /// `good`, `warning`, `failing`, `standby` (it sleeps, and was not woken) or `unknown`.
     pub state: String,
-    /// The faults, each in words.
+    /// The faults, a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<String>,
     /// Its model.

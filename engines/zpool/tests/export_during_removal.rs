@@ -1,4 +1,4 @@
-//! A pool is exported while a group leaves it, at every moment of the removal. The next import continues it.
+//! A pool is exported while a group leaves it, at every step of the removal. The next import continues it.
 
 mod support;
 
@@ -11,7 +11,7 @@ use support::{
     write_sample_data,
 };
 
-/// Groups that leave, one after the other. Each export is at another moment.
+/// Groups that leave, one after the other. Each export is at another step.
 const ROUNDS: u64 = 24;
 
 #[test]

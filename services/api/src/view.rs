@@ -657,7 +657,7 @@ pub struct HardwareFault {
     pub description: Option<String>,
     /// Whether the part has failed, or predicts that.
     pub is_failing: bool,
-    /// The faults, each in words.
+    /// The faults, a sentence each.
     pub faults: Vec<String>,
 }
 

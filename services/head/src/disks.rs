@@ -57,7 +57,7 @@ impl Disk {
     }
 }
 
-/// A slot in words.
+/// A slot as text.
 pub fn slot_text(slot: &Slot) -> String {
     format!("{} {}", slot.enclosure, slot.name)
 }

@@ -1,4 +1,4 @@
-//! The health of disks by smartctl: the list, the alert, and a disk without a locate light. A script takes the place of
+//! The health of disks by smartctl: the list, the alert, and a disk without a locate light. A script replaces
 //! smartctl, because disks of virtual machines have no health.
 
 use std::fs;
