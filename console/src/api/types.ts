@@ -862,17 +862,74 @@ export interface components {
             /** @description The pool. */
             pool: string;
         };
+        /** @description The health of a disk. */
+        DiskHealth: {
+            /** @description The faults, a sentence each. */
+            faults?: string[];
+            /** @description Version of its firmware. */
+            firmware?: string | null;
+            /** @description Its model. */
+            model?: string | null;
+            /**
+             * Format: uint64
+             * @description Sectors that could not be read, and are replaced when they are written.
+             */
+            pending_sectors?: number | null;
+            /**
+             * Format: uint64
+             * @description Hours that it was on.
+             */
+            power_on_hours?: number | null;
+            /**
+             * Format: uint64
+             * @description Sectors that were replaced by spare ones.
+             */
+            reallocated_sectors?: number | null;
+            /** @description Its serial number. */
+            serial?: string | null;
+            /** @description `good`, `warning`, `failing`, `standby` (it sleeps, and was not woken) or `unknown`. */
+            state: string;
+            /**
+             * Format: int64
+             * @description Its temperature, in degrees Celsius.
+             */
+            temperature_celsius?: number | null;
+            /**
+             * Format: uint64
+             * @description Errors that the disk could not correct, over its life.
+             */
+            uncorrectable_errors?: number | null;
+            /**
+             * Format: uint64
+             * @description The used part of the specified writes, in percent; more than 100 is possible.
+             */
+            wear_percent?: number | null;
+        };
         /** @description A disk of this head. */
         DiskView: {
+            /**
+             * @description Whether the slot has a locate light.
+             * @default false
+             */
+            has_light?: boolean;
+            /** @description Its health by SMART, at most some minutes old. */
+            health?: components["schemas"]["DiskHealth"] | null;
             /** @description Its model. */
             model?: string | null;
             /** @description Its persistent path. */
             path: string;
             /**
+             * Format: uint
+             * @description The number of paths of a multipath device.
+             */
+            paths?: number | null;
+            /**
              * Format: uint64
              * @description Its size in bytes.
              */
             size: number;
+            /** @description Its slot, if it is in an enclosure: the enclosure and the name of the slot. */
+            slot?: string | null;
             /** @description Its user, such as `pool tank`. */
             used_by?: string | null;
         };
@@ -1575,6 +1632,21 @@ export interface components {
         };
         /** @description The purpose of a group. */
         GroupRole: "data" | "log" | "cache" | "spare";
+        /** @description A fault that the hardware of a head reports. */
+        HardwareFault: {
+            /** @description The model, serial number and slot of a disk, as far as they are known. */
+            description?: string | null;
+            /** @description The faults, a sentence each. */
+            faults: string[];
+            /** @description The head. */
+            head: string;
+            /** @description Whether the part has failed, or predicts that. */
+            is_failing: boolean;
+            /** @description `disk` or `sensor`. */
+            kind: string;
+            /** @description The path of the disk, or the name of the sensor. */
+            name: string;
+        };
         /** @description One head: a host that can serve pools. */
         Head: {
             /**
@@ -1918,6 +1990,13 @@ export interface components {
             /** @description The other head. */
             to: string;
         };
+        /** @description The locate light of a disk's slot. */
+        Locate: {
+            /** @description The path of the disk. */
+            disk: string;
+            /** @description Whether the light is on. */
+            on: boolean;
+        };
         /** @description A name and a password. */
         Login: {
             /** @description Their password. */
@@ -2215,6 +2294,8 @@ export interface components {
              * @description Time of the state, in milliseconds since 1970.
              */
             at_ms: number;
+            /** @description Faults that the hardware of the heads reports. */
+            hardware_faults?: components["schemas"]["HardwareFault"][];
             /** @description The heads. */
             heads: components["schemas"]["HeadView"][];
             /** @description The latest start of a pool's service. */
@@ -5391,6 +5472,7 @@ export type DiscoveryChapSet = components['schemas']['DiscoveryChapSet'];
 export type DiscoveryMutualSet = components['schemas']['DiscoveryMutualSet'];
 export type DiscoveryRequest = components['schemas']['DiscoveryRequest'];
 export type DiscoveryView = components['schemas']['DiscoveryView'];
+export type DiskHealth = components['schemas']['DiskHealth'];
 export type DiskView = components['schemas']['DiskView'];
 export type Done = components['schemas']['Done'];
 export type DrillBounds = components['schemas']['DrillBounds'];
@@ -5438,6 +5520,7 @@ export type Fingerprint = components['schemas']['Fingerprint'];
 export type FrozenView = components['schemas']['FrozenView'];
 export type GroupKind = components['schemas']['GroupKind'];
 export type GroupRole = components['schemas']['GroupRole'];
+export type HardwareFault = components['schemas']['HardwareFault'];
 export type Head = components['schemas']['Head'];
 export type HeadAsked = components['schemas']['HeadAsked'];
 export type HeadName = components['schemas']['HeadName'];
@@ -5471,6 +5554,7 @@ export type LegWitness = components['schemas']['LegWitness'];
 export type Legs = components['schemas']['Legs'];
 export type Link = components['schemas']['Link'];
 export type LinkView = components['schemas']['LinkView'];
+export type Locate = components['schemas']['Locate'];
 export type Login = components['schemas']['Login'];
 export type Mail = components['schemas']['Mail'];
 export type MailTls = components['schemas']['MailTls'];
