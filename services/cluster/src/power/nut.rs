@@ -391,10 +391,12 @@ mod tests {
         );
     }
 
+    type Reply = fn(&str) -> Option<Vec<u8>>;
+
     /// No reply makes a client wait, panic or believe; each is a sentence.
     #[test]
     fn hostile_replies_are_reasons() {
-        let cases: [(fn(&str) -> Option<Vec<u8>>, &str); 9] = [
+        let cases: [(Reply, &str); 9] = [
             (|_| None, "closed the connection"),
             (
                 |_| Some(b"ERR UNKNOWN-UPS\n".to_vec()),
