@@ -212,9 +212,8 @@ fn of_exclusions(overview: &Overview, causes: &Causes<'_>, alerts: &mut Vec<Aler
 fn of_receivers(overview: &Overview, alerts: &mut Vec<Alert>) {
     for receiver in overview.receivers.iter().filter(|one| one.is_failing) {
         let name = &receiver.name;
-        let why = receiver.last_failure.as_ref();
-        let why = why.map_or_else(String::new, |why| format!(": {why}"));
-        let sentence = format!("messages to the receiver {name} fail{why}");
+        // The reason may change with each attempt, and the alert stays the same.
+        let sentence = format!("messages to the receiver {name} fail");
         let what = "repair the cause, and test the receiver";
         let advice = Advice::new(Severity::Warning, what, "")
             .by(format!("bulkhead alert test {name}"))
@@ -222,6 +221,7 @@ fn of_receivers(overview: &Overview, alerts: &mut Vec<Alert>) {
         let about = format!("receiver {name}");
         alerts.push(Alert {
             since_ms: receiver.failing_since_ms,
+            details: receiver.last_failure.iter().cloned().collect(),
             ..with_advice(WARNING, &about, sentence, Some(&advice))
         });
     }

@@ -99,6 +99,8 @@ pub struct Message {
     pub ended: Vec<Passed>,
     /// All open causes, those in `new` included, by their keys.
     pub open: BTreeMap<String, Cause>,
+    /// Whether changes are not part of the message: a later one reports them.
+    pub holds_changes: bool,
 }
 
 impl Message {
@@ -110,6 +112,7 @@ impl Message {
             passed: Vec::new(),
             ended: Vec::new(),
             open: BTreeMap::new(),
+            holds_changes: false,
         }
     }
 }
@@ -118,12 +121,21 @@ impl Message {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Told {
+    /// Counts the messages of all heads: clocks of heads differ, so that times do not order them.
+    pub number: u64,
     /// The open causes of the last message, by their keys.
     pub open: BTreeMap<String, Cause>,
     /// The time of the last message, in milliseconds since 1970.
     pub at_ms: u64,
     /// The day of the last sign of life, in days since 1970.
     pub life_day: u64,
+}
+
+impl Told {
+    /// A later message has a greater value.
+    pub const fn order(&self) -> (u64, u64) {
+        (self.number, self.at_ms)
+    }
 }
 
 /// The attempts of this head to reach a receiver.
@@ -354,32 +366,36 @@ impl Book {
     /// The message that a receiver should get now.
     pub fn due(&self, name: &str, receiver: &Receiver, now_ms: u64) -> Option<Message> {
         let ledger = self.receivers.get(name)?;
-        if now_ms < ledger.attempts.next_ms {
+        let next_ms = ledger.attempts.next_ms;
+        // A time that is too far in the future is that of a clock that was wrong.
+        if now_ms < next_ms && next_ms <= now_ms + RETRY_MS_MAX {
             return None;
         }
         let mut message = self.difference(ledger, name, receiver, now_ms);
+        // An alert that an Alertmanager is not sent for a while counts as solved there: it has limits of its own.
+        let is_alertmanager = matches!(receiver.ways().first(), Some(Way::Alertmanager(_)));
         let second = now_ms / 1000;
-        let is_silent = receiver
+        let is_quiet = receiver
             .quiet_utc
             .is_some_and(|quiet| quiet.contains(second));
-        let has_change =
-            !(message.new.is_empty() && message.ended.is_empty() && message.passed.is_empty());
-        let (first_ms, last_ms) = ledger.changed_ms.unwrap_or_default();
-        let settled_ms = (last_ms + SETTLE_MS).min(first_ms + SETTLE_MS_MAX);
-        let is_urgent = !is_silent || message.has_error();
-        let in_hour = ledger.attempts.recent_ms.iter();
-        let in_hour = in_hour.filter(|at_ms| **at_ms + HOUR_MS > now_ms).count();
-        if has_change {
-            return (now_ms >= settled_ms && is_urgent && in_hour < HOURLY_MAX).then_some(message);
+        let is_silent = is_quiet && !is_alertmanager;
+        if message.has_change() {
+            let (first_ms, last_ms) = ledger.changed_ms.unwrap_or_default();
+            let settled_ms = (last_ms + SETTLE_MS).min(first_ms + SETTLE_MS_MAX);
+            let is_urgent = !is_silent || message.has_error();
+            if is_alertmanager || (is_urgent && !ledger.is_limited(&message, now_ms)) {
+                return (now_ms >= settled_ms).then_some(message);
+            }
+            message.hold_changes(&ledger.told);
         }
+        let day = second / SECONDS_PER_DAY;
         let sign = receiver.sign_of_life_utc.map(|time| time.seconds());
         let is_time = sign.is_some_and(|time| second % SECONDS_PER_DAY >= time);
-        if is_time && ledger.told.life_day < second / SECONDS_PER_DAY {
+        if is_time && ledger.told.life_day != day {
             message.reason = Reason::SignOfLife;
             return Some(message);
         }
         message.reason = Reason::Reminder;
-        let is_alertmanager = matches!(receiver.ways().first(), Some(Way::Alertmanager(_)));
         let interval_ms = match is_alertmanager {
             true => ALERTMANAGER_INTERVAL_MS,
             false => u64::from(receiver.reminder_h) * HOUR_MS,
@@ -388,8 +404,9 @@ impl Book {
             .open
             .values()
             .any(|one| one.severity == LeastSeverity::Error);
-        let is_due = interval_ms > 0 && now_ms >= ledger.told.at_ms.saturating_add(interval_ms);
-        let is_allowed = !is_silent || has_error || is_alertmanager;
+        let told_ms = ledger.told.at_ms.min(now_ms);
+        let is_due = interval_ms > 0 && now_ms >= told_ms.saturating_add(interval_ms);
+        let is_allowed = !is_silent || has_error;
         (is_due && is_allowed && !message.open.is_empty()).then_some(message)
     }
 
@@ -408,8 +425,11 @@ impl Book {
         });
         let mut new: Vec<Cause> = new.map(|(_, cause)| cause.clone()).collect();
         new.sort_by_key(|cause| std::cmp::Reverse(cause.severity));
-        // The new state of a subject replaces its old one.
-        let is_replaced = |cause: &Cause| new.iter().any(|one| one.about == cause.about);
+        // The new state of a subject replaces its old one; a whole head has several independent ones.
+        let is_replaced = |cause: &Cause| {
+            let has_one_state = !matches!(cause.about.as_str(), "appliance" | "cluster");
+            has_one_state && new.iter().any(|one| one.about == cause.about)
+        };
         let ended = told.iter().filter(|(key, cause)| {
             !open.contains_key(*key) && !is_replaced(cause) && is_for(cause, name, receiver)
         });
@@ -429,6 +449,7 @@ impl Book {
             passed: passed.cloned().collect(),
             new,
             open,
+            holds_changes: false,
         }
     }
 
@@ -443,12 +464,17 @@ impl Book {
         attempts.failed_in_row = 0;
         attempts.failing_since_ms = None;
         attempts.next_ms = 0;
-        attempts.recent_ms.retain(|at_ms| *at_ms + HOUR_MS > now_ms);
+        attempts
+            .recent_ms
+            .retain(|at_ms| *at_ms <= now_ms && *at_ms + HOUR_MS > now_ms);
         if message.reason == Reason::Change {
             attempts.recent_ms.push(now_ms);
         }
         if message.reason != Reason::Test {
-            ledger.told.open.clone_from(&message.open);
+            if !message.holds_changes {
+                ledger.told.open.clone_from(&message.open);
+            }
+            ledger.told.number += 1;
             ledger.told.at_ms = now_ms;
             if message.reason == Reason::SignOfLife {
                 ledger.told.life_day = now_ms / 1000 / SECONDS_PER_DAY;
@@ -506,11 +532,12 @@ impl Book {
         let Some(ledger) = self.receivers.get_mut(name) else {
             return;
         };
-        if told.at_ms <= ledger.told.at_ms {
+        if told.order() <= ledger.told.order() {
             return;
         }
         ledger.told = told.clone();
-        ledger.passed.retain(|one| one.ended_ms > told.at_ms);
+        let told_ms = told.at_ms.min(now_ms);
+        ledger.passed.retain(|one| one.ended_ms > told_ms);
         ledger.ended.retain(|key, _| told.open.contains_key(key));
         ledger.has_changed(now_ms);
     }
@@ -540,7 +567,33 @@ impl Ledger {
     }
 }
 
+impl Ledger {
+    /// Whether the receiver has got too many messages about changes in the last hour. Errors have a limit of their own.
+    fn is_limited(&self, message: &Message, now_ms: u64) -> bool {
+        let in_hour = self.attempts.recent_ms.iter();
+        let in_hour = in_hour.filter(|at_ms| **at_ms <= now_ms && **at_ms + HOUR_MS > now_ms);
+        let most = match message.has_error() {
+            true => 2 * HOURLY_MAX,
+            false => HOURLY_MAX,
+        };
+        in_hour.count() >= most
+    }
+}
+
 impl Message {
+    fn has_change(&self) -> bool {
+        !(self.new.is_empty() && self.ended.is_empty() && self.passed.is_empty())
+    }
+
+    /// Leaves out the changes since the last message.
+    fn hold_changes(&mut self, told: &Told) {
+        self.new.clear();
+        self.ended.clear();
+        self.passed.clear();
+        self.open.retain(|key, _| told.open.contains_key(key));
+        self.holds_changes = true;
+    }
+
     /// Whether an error began or ended.
     fn has_error(&self) -> bool {
         let over = self.passed.iter().chain(&self.ended).map(|one| &one.cause);

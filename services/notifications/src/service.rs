@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime};
 
 use api::Notifier;
-use api::view::{Overview, ReceiverTest, ReceiverView, SentMessage};
+use api::view::{Alert, Overview, ReceiverTest, ReceiverView, SentMessage};
 use appliance::alerts::{Receiver, Way};
 use control::Failure;
 use serde::{Deserialize, Serialize};
@@ -32,6 +32,12 @@ const PEERS_INTERVAL: Duration = Duration::from_secs(10);
 const REPORT_AGE_MAX: Duration = Duration::from_secs(25);
 /// A head that has not observed the appliance for this time sends nothing.
 const OBSERVED_AGE_MAX: Duration = Duration::from_secs(60);
+/// A sender that has made no turn for this time hangs.
+const TURN_AGE_MAX: Duration = Duration::from_secs(120);
+/// Most alerts that a head reports as its own.
+const OWN_ALERTS_MAX: usize = 50;
+/// The subject of alerts about a head's own view.
+const OWN_SUBJECT: &str = "appliance";
 /// Longest text of a message in the history, in characters.
 const HISTORY_CHARS_MAX: usize = 4000;
 /// Longest file with the state, in bytes.
@@ -53,6 +59,15 @@ struct Settings {
 struct Report {
     /// Age of the last sample, in milliseconds.
     observed_ms_ago: Option<u64>,
+    /// Age of the last turn of the thread that sends, in milliseconds.
+    #[serde(default)]
+    turned_ms_ago: Option<u64>,
+    /// Whether the head does not see the cluster.
+    #[serde(default)]
+    is_blind: bool,
+    /// Alerts that only this head sees.
+    #[serde(default)]
+    own_alerts: Vec<Alert>,
     /// By name.
     receivers: BTreeMap<String, ReceiverReport>,
 }
@@ -85,6 +100,11 @@ struct Inner {
     /// Length and modification time of the appliance file of the settings.
     read: Option<(u64, SystemTime)>,
     observed_at: Option<Instant>,
+    /// The last turn of the thread that sends.
+    turned_at: Option<Instant>,
+    /// Whether this head does not see the cluster: it reports only if no other head does.
+    is_blind: bool,
+    own_alerts: Vec<Alert>,
     reports: BTreeMap<String, (Instant, Report)>,
     /// Whether a change is not stored yet.
     is_dirty: bool,
@@ -165,6 +185,7 @@ impl Service {
     pub fn run(&self, ask: &dyn Fn(&str) -> Option<Value>) {
         let mut asked_at = None::<Instant>;
         loop {
+            self.lock().turned_at = Some(Instant::now());
             self.read_settings();
             if asked_at.is_none_or(|at| at.elapsed() >= PEERS_INTERVAL) {
                 self.ask_heads(ask);
@@ -190,43 +211,29 @@ impl Service {
             let mut inner = self.lock();
             let Some(report) = report else { continue };
             for (name, receiver) in &report.receivers {
-                let before = inner
-                    .book
-                    .receivers
-                    .get(name)
-                    .map(|ledger| ledger.told.at_ms);
+                let order = |inner: &Inner| {
+                    let ledger = inner.book.receivers.get(name);
+                    ledger.map(|ledger| ledger.told.order())
+                };
+                let before = order(&inner);
                 inner.book.adopt(name, &receiver.told, api::now_ms());
-                let after = inner
-                    .book
-                    .receivers
-                    .get(name)
-                    .map(|ledger| ledger.told.at_ms);
-                inner.is_dirty |= before != after;
+                inner.is_dirty |= before != order(&inner);
             }
             inner.reports.insert(head, (Instant::now(), report));
         }
     }
 
-    /// Whether this head serves a receiver.
+    /// Whether this head serves a receiver. A head that sees the cluster goes before one that does not.
     fn is_on_duty(&self, inner: &Inner, name: &str) -> bool {
-        let before = inner
-            .settings
-            .heads
-            .iter()
-            .take_while(|head| **head != self.head);
-        let is_served = |head: &String| {
-            let Some((at, report)) = inner.reports.get(head) else {
+        let own = (inner.is_blind, self.head.as_str());
+        !inner.settings.heads.iter().any(|head| {
+            let Some(report) = inner.report_of(head) else {
                 return false;
             };
-            let age_max_ms = OBSERVED_AGE_MAX.as_millis() as u64;
-            let is_alive = at.elapsed() < REPORT_AGE_MAX
-                && report
-                    .observed_ms_ago
-                    .is_some_and(|ago_ms| ago_ms < age_max_ms);
             let receiver = report.receivers.get(name);
-            is_alive && receiver.is_some_and(|receiver| receiver.attempts.failed_in_row == 0)
-        };
-        !before.clone().any(is_served)
+            let reaches = receiver.is_some_and(|receiver| receiver.attempts.failed_in_row == 0);
+            *head != self.head && reaches && (report.is_blind, head.as_str()) < own
+        })
     }
 
     /// Sends the messages that are due at `now_ms`.
@@ -258,7 +265,10 @@ impl Service {
         let runtime = match runtime {
             Ok(runtime) => runtime,
             Err(error) => {
-                tracing::error!(%error, "start the runtime of messages");
+                let result = Err(format!("start the runtime of messages: {error}"));
+                for (name, _, message) in &due {
+                    self.note(name, message, None, &result);
+                }
                 return Vec::new();
             }
         };
@@ -357,6 +367,43 @@ impl Service {
     }
 }
 
+impl Inner {
+    /// The report of another head, if its sender is alive.
+    fn report_of(&self, head: &str) -> Option<&Report> {
+        let (at, report) = self.reports.get(head)?;
+        let is_recent = |ago_ms: u64, most: Duration| Duration::from_millis(ago_ms) < most;
+        let is_alive = at.elapsed() < REPORT_AGE_MAX
+            && report
+                .observed_ms_ago
+                .is_some_and(|ago_ms| is_recent(ago_ms, OBSERVED_AGE_MAX))
+            && report
+                .turned_ms_ago
+                .is_none_or(|ago_ms| is_recent(ago_ms, TURN_AGE_MAX));
+        is_alive.then_some(report)
+    }
+
+    /// The alerts of a sample and those that only other heads see, and whether this head does not see the cluster.
+    fn alerts_of(&mut self, overview: &Overview, own: &str) -> (Vec<Alert>, bool) {
+        if self.settings.heads.len() < 2 {
+            return (overview.alerts.clone(), false);
+        }
+        let is_blind = overview.appliance.is_none()
+            || overview.heads.iter().all(|head| head.state == "unknown");
+        let is_own = |alert: &&Alert| alert.about == OWN_SUBJECT;
+        let own_alerts = overview.alerts.iter().filter(is_own).map(|alert| Alert {
+            sentence: format!("{own}: {}", alert.sentence),
+            ..alert.clone()
+        });
+        self.own_alerts = own_alerts.take(OWN_ALERTS_MAX).collect();
+        let others = self.settings.heads.iter().filter(|head| *head != own);
+        let others = others.filter_map(|head| self.report_of(head));
+        let others = others.flat_map(|report| report.own_alerts.iter().take(OWN_ALERTS_MAX));
+        let shared = overview.alerts.iter().filter(|alert| !is_own(alert));
+        let all = shared.chain(&self.own_alerts).chain(others);
+        (all.cloned().collect(), is_blind)
+    }
+}
+
 impl Notifier for Service {
     fn observed(&self, overview: &Overview) {
         let mut inner = self.lock();
@@ -371,10 +418,20 @@ impl Notifier for Service {
         if receivers.is_empty() {
             return;
         }
+        let (alerts, is_blind) = inner.alerts_of(overview, &self.head);
+        if inner.is_blind && !is_blind {
+            inner.book.settle(overview.at_ms);
+        }
+        inner.is_blind = is_blind;
+        let sees = |head: &String| inner.report_of(head).is_some_and(|report| !report.is_blind);
+        if is_blind && inner.settings.heads.iter().any(sees) {
+            // What this head does not see is not over.
+            return;
+        }
         let last = overview.last_takeover.as_ref();
         let has_changed = inner
             .book
-            .observe(&overview.alerts, last, &receivers, overview.at_ms);
+            .observe(&alerts, last, &receivers, overview.at_ms);
         inner.is_dirty |= has_changed;
     }
 
@@ -389,11 +446,9 @@ impl Notifier for Service {
             let reports = reports.filter(|(at, _)| at.elapsed() < REPORT_AGE_MAX);
             let theirs = reports.filter_map(|(_, report)| report.receivers.get(name));
             let theirs = theirs.map(|receiver| &receiver.attempts);
-            // The last attempt of any head.
-            let last = theirs
-                .chain([own])
-                .max_by_key(|attempts| attempts.last_ms());
-            view(name, receiver, own, last.unwrap_or(own))
+            let tried = theirs.filter(|one| one.last_ms().is_some());
+            let all: Vec<&Attempts> = tried.chain([own]).collect();
+            view(name, receiver, own, &all)
         });
         views.collect()
     }
@@ -434,13 +489,23 @@ impl Notifier for Service {
         });
         let report = Report {
             observed_ms_ago: inner.observed_at.map(|at| at.elapsed().as_millis() as u64),
+            turned_ms_ago: inner.turned_at.map(|at| at.elapsed().as_millis() as u64),
+            is_blind: inner.is_blind,
+            own_alerts: inner.own_alerts.clone(),
             receivers: receivers.collect(),
         };
         serde_json::to_value(report).unwrap_or_default()
     }
 }
 
-fn view(name: &str, receiver: &Receiver, own: &Attempts, last: &Attempts) -> ReceiverView {
+/// `all` are the attempts of all heads that respond, the own ones at the end.
+fn view(name: &str, receiver: &Receiver, own: &Attempts, all: &[&Attempts]) -> ReceiverView {
+    // The last attempt of any head.
+    let last = all.iter().max_by_key(|attempts| attempts.last_ms());
+    let last = last.copied().unwrap_or(own);
+    let tried = all.iter().filter(|one| one.last_ms().is_some());
+    let is_reached = tried.clone().any(|one| one.failed_in_row == 0);
+    let fails = tried.clone().any(|one| one.failed_in_row >= FAILURES_ALERT);
     let ways = receiver.ways();
     let way = ways.first();
     ReceiverView {
@@ -454,7 +519,7 @@ fn view(name: &str, receiver: &Receiver, own: &Attempts, last: &Attempts) -> Rec
         last_failure_ms: last.failure_ms,
         last_failure: last.failure.clone(),
         failing_since_ms: last.failing_since_ms,
-        is_failing: last.failed_in_row >= FAILURES_ALERT,
+        is_failing: fails && !is_reached,
     }
 }
 

@@ -194,7 +194,13 @@ fn read_authorities(path: Option<&Path>) -> Result<Vec<u8>, String> {
     let path = path.unwrap_or(Path::new(SYSTEM_AUTHORITIES));
     let failed = |error: std::io::Error| format!("read authorities in {}: {error}", path.display());
     let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(failed)?;
+    // A pipe that no process writes to must not block.
+    let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+    let file = std::fs::File::options()
+        .read(true)
+        .custom_flags(flags)
+        .open(path)
+        .map_err(failed)?;
     file.take(AUTHORITIES_BYTES_MAX)
         .read_to_end(&mut bytes)
         .map_err(failed)?;

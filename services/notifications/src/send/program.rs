@@ -12,6 +12,8 @@ use crate::message::Rendered;
 
 /// Interval between two checks of the process.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Longest time until a killed process ends.
+const REAP_LIMIT: Duration = Duration::from_secs(1);
 /// Longest part of its complaints that is read, in bytes.
 const COMPLAINT_BYTES_MAX: u64 = 1024;
 
@@ -45,7 +47,7 @@ fn run_to_end(program: &Program, json: &[u8]) -> Result<(), String> {
             Ok(None) if Instant::now() < deadline => std::thread::sleep(POLL_INTERVAL),
             ended => {
                 kill_group(&child);
-                let _ = child.wait();
+                reap(&mut child);
                 let late = format!("{shown} did not end within {limit_s} s, and was killed");
                 return Err(ended.map_or_else(|error| error.to_string(), |_| late));
             }
@@ -60,6 +62,14 @@ fn run_to_end(program: &Program, json: &[u8]) -> Result<(), String> {
     let text = String::from_utf8_lossy(&bytes);
     let words: Vec<&str> = text.split_whitespace().collect();
     Err(format!("{shown} ended with {status}: {}", words.join(" ")))
+}
+
+/// A process that the kernel cannot end, for example in a request to a server of files, is left.
+fn reap(child: &mut Child) {
+    let deadline = Instant::now() + REAP_LIMIT;
+    while matches!(child.try_wait(), Ok(None)) && Instant::now() < deadline {
+        std::thread::sleep(POLL_INTERVAL);
+    }
 }
 
 fn kill_group(child: &Child) {
