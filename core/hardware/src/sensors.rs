@@ -9,12 +9,14 @@ const SENSORS_MAX: usize = 256;
 /// Longest name, in characters.
 const NAME_CHARS_MAX: usize = 64;
 
-/// States that need attention, with the names of the IPMI specification (table 42-3) as ipmitool prints them.
-const BAD_STATES: [&str; 10] = [
+/// Beginnings of states that need attention, with the names of the IPMI specification (table 42-3) as ipmitool prints
+/// them.
+const BAD_STATES: [&str; 11] = [
     "Failure detected",
     "Predictive failure",
     "Power Supply AC lost",
     "AC lost",
+    "AC out-of-range",
     "Config Error",
     "Redundancy Lost",
     "Redundancy Degraded",
@@ -22,6 +24,8 @@ const BAD_STATES: [&str; 10] = [
     "General Chassis intrusion",
     "Drive Fault",
 ];
+/// This one begins in the same way, and is an improvement.
+const GOOD_STATE: &str = "Non-Redundant: Sufficient from Insufficient";
 
 /// A sensor with a value.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,7 +79,8 @@ pub fn bad_states(text: &str) -> Vec<(String, String)> {
         let mut bad = state
             .split(',')
             .map(str::trim)
-            .filter(|word| BAD_STATES.contains(word));
+            .filter(|word| *word != GOOD_STATE)
+            .filter(|word| BAD_STATES.iter().any(|bad| word.starts_with(bad)));
         let found = bad.next()?;
         Some((printable(name), found.to_owned()))
     });
@@ -116,6 +121,8 @@ mod tests {
         let text = "PS1 Status       | C8h | ok  | 10.1 | Presence detected\n\
                     PS2 Status       | C9h | ok  | 10.2 | Presence detected, Failure detected\n\
                     PS Redundancy    | 77h | ok  |  7.1 | Redundancy Lost\n\
+                    PS3 Status       | CAh | ok  | 10.3 | Presence detected, AC lost or out-of-range\n\
+                    Fans             | 75h | ok  |  7.1 | Non-Redundant: Sufficient from Insufficient\n\
                     Intrusion        | 73h | ok  |  7.1 | General Chassis intrusion\n\
                     Fan              | 74h | ns  |  7.1 | No Reading\nodd line\n";
         let found = bad_states(text);
@@ -128,6 +135,7 @@ mod tests {
             [
                 ("PS2 Status", "Failure detected"),
                 ("PS Redundancy", "Redundancy Lost"),
+                ("PS3 Status", "AC lost or out-of-range"),
                 ("Intrusion", "General Chassis intrusion"),
             ]
         );

@@ -16,8 +16,16 @@ const TEXT_CHARS_MAX: usize = 64;
 /// Most attributes that are read.
 const ATTRIBUTES_MAX: usize = 256;
 
-/// ATA attributes with the remaining life as the normalised value.
-const LIFE_ATTRIBUTES: [u64; 5] = [169, 177, 202, 231, 233];
+/// Parts of the names of ATA attributes with the remaining life as the normalised value. Vendors use the same number for
+/// other attributes: 177 is `Wear_Range_Delta` too.
+const LIFE_ATTRIBUTES: [&str; 6] = [
+    "Wear_Leveling",
+    "Wearout",
+    "Life_Left",
+    "Lifetime_Remain",
+    "Remaining_Life",
+    "Rated_Life",
+];
 const REALLOCATED: u64 = 5;
 const PENDING: u64 = 197;
 const OFFLINE_UNCORRECTABLE: u64 = 198;
@@ -176,11 +184,15 @@ fn of_attributes(document: &Value, health: &mut DiskHealth, faults: &mut Faults)
         let number = |pointer: &str| attribute.pointer(pointer).and_then(Value::as_u64);
         let Some(id) = number("/id") else { continue };
         let raw = number("/raw/value");
+        let name = attribute.pointer("/name").and_then(Value::as_str);
+        let name = printable(name.unwrap_or("an attribute"));
         match id {
             REALLOCATED => health.reallocated_sectors = raw,
             PENDING => health.pending_sectors = raw,
             OFFLINE_UNCORRECTABLE => health.uncorrectable_errors = raw,
-            _ if LIFE_ATTRIBUTES.contains(&id) && health.wear_percent.is_none() => {
+            _ if LIFE_ATTRIBUTES.iter().any(|part| name.contains(part))
+                && health.wear_percent.is_none() =>
+            {
                 let value = number("/value").filter(|value| *value <= 100);
                 health.wear_percent = value.map(|left| 100 - left);
             }
@@ -192,8 +204,6 @@ fn of_attributes(document: &Value, health: &mut DiskHealth, faults: &mut Faults)
             .pointer("/flags/prefailure")
             .and_then(Value::as_bool);
         if failed == Some("now") && predicts == Some(true) {
-            let name = attribute.pointer("/name").and_then(Value::as_str);
-            let name = printable(name.unwrap_or("an attribute"));
             faults
                 .failing
                 .push(format!("{name} is below its threshold"));
@@ -285,7 +295,12 @@ mod tests {
     }
 
     fn attribute(id: u64, value: u64, raw: u64, failed: &str) -> Value {
-        json!({"id": id, "name": "Some_Count", "value": value, "when_failed": failed,
+        let name = match id {
+            177 => "Wear_Leveling_Count",
+            233 => "Wear_Range_Delta",
+            _ => "Some_Count",
+        };
+        json!({"id": id, "name": name, "value": value, "when_failed": failed,
                "flags": {"prefailure": true}, "raw": {"value": raw}})
     }
 
@@ -295,7 +310,7 @@ mod tests {
             "model_name": "ACME 4000\u{7}", "serial_number": "S1", "firmware_version": "F1",
             "smart_status": {"passed": true}, "temperature": {"current": 31}, "power_on_time": {"hours": 17},
             "ata_smart_attributes": {"table": [attribute(5, 100, 3, ""), attribute(197, 100, 8, ""),
-                                               attribute(177, 40, 900, "")]},
+                                               attribute(233, 0, 0, ""), attribute(177, 40, 900, "")]},
         }));
         assert_eq!(health.state, "warning");
         assert_eq!(health.faults, ["8 sectors could not be read"]);

@@ -51,6 +51,7 @@ impl HardwareFaults {
             let queried = peers.and_then(|peers| peers.hardware_faults(&head.name));
             let faults = match (queried, known) {
                 (Some(faults), _) => of_disks(faults, &head.name),
+                // What is not known is not over.
                 (None, Some((_, old))) => old.clone(),
                 (None, None) => Vec::new(),
             };
@@ -114,7 +115,7 @@ pub fn alert(fault: &HardwareFault) -> Alert {
     };
     Alert {
         severity: "warning".to_owned(),
-        about: format!("head {head}"),
+        about: format!("{name} of {head}"),
         sentence,
         since_ms: None,
         advice: Some(advice),

@@ -47,15 +47,22 @@ pub struct DiskHealths {
 struct Last {
     read: Read,
     started: Option<Instant>,
+    /// Whether a thread reads: it may hang in a disk.
+    is_reading: bool,
 }
 
 impl DiskHealths {
     /// Reads in the background, and stores the result in `file`.
     pub fn stored_in(file: PathBuf) -> Self {
+        let last = Last {
+            // A restart does not end faults.
+            read: stored(&file).unwrap_or_default(),
+            ..Last::default()
+        };
         Self {
             file,
             is_single: false,
-            last: Mutex::default(),
+            last: Mutex::new(last),
         }
     }
 
@@ -86,20 +93,28 @@ impl DiskHealths {
             return stored(&self.file).unwrap_or_default();
         }
         let mut last = self.last.lock().expect("no holder panics");
-        if last.started.is_none_or(|at| at.elapsed() > INTERVAL) {
+        if !last.is_reading && last.started.is_none_or(|at| at.elapsed() > INTERVAL) {
             last.started = Some(Instant::now());
             let own = Arc::clone(self);
-            // Without a thread, the old values stay.
-            let _ = std::thread::Builder::new()
+            let started = std::thread::Builder::new()
                 .name("disk-health".into())
                 .spawn(move || own.update());
+            // Without a thread, the old values stay.
+            last.is_reading = started.is_ok();
         }
         last.read.clone()
     }
 
     fn update(&self) {
         let disks = find();
-        let (health, missing) = read_disks(&disks);
+        let old = self
+            .last
+            .lock()
+            .expect("no holder panics")
+            .read
+            .health
+            .clone();
+        let (health, missing) = read_disks(&disks, &old);
         if let Some(error) = missing {
             tracing::debug!(%error, "the health of disks is unknown");
         }
@@ -115,7 +130,9 @@ impl DiskHealths {
         if let Err(error) = store(&self.file, &read) {
             tracing::debug!(%error, "store the health of disks");
         }
-        self.last.lock().expect("no holder panics").read = read;
+        let mut last = self.last.lock().expect("no holder panics");
+        last.read = read;
+        last.is_reading = false;
     }
 }
 
@@ -141,10 +158,13 @@ fn fault(path: &Path, health: &DiskHealth, slot: Option<String>) -> Option<Hardw
 
 /// Reads the health of all disks of this host, and why that is not possible.
 pub fn read_all() -> (BTreeMap<String, DiskHealth>, Option<RunError>) {
-    read_disks(&find())
+    read_disks(&find(), &BTreeMap::new())
 }
 
-fn read_disks(disks: &[Disk]) -> (BTreeMap<String, DiskHealth>, Option<RunError>) {
+fn read_disks(
+    disks: &[Disk],
+    old: &BTreeMap<String, DiskHealth>,
+) -> (BTreeMap<String, DiskHealth>, Option<RunError>) {
     let mut health = BTreeMap::new();
     for disk in disks.iter().take(DISKS_MAX) {
         let device = format!("/dev/{}", disk.physical());
@@ -152,13 +172,32 @@ fn read_disks(disks: &[Disk]) -> (BTreeMap<String, DiskHealth>, Option<RunError>
         match run(&Invocation::new("smartctl", &arguments).within(DISK_WAIT)) {
             Ok(output) => {
                 let parsed = smart::parse(&output.stdout);
-                health.insert(disk.physical().to_owned(), parsed);
+                let known = old.get(disk.physical()).cloned();
+                health.insert(disk.physical().to_owned(), kept(parsed, known));
             }
             Err(error @ RunError::Start { .. }) => return (health, Some(error)),
-            Err(error) => tracing::debug!(device, %error, "read the health of a disk"),
+            Err(error) => {
+                tracing::debug!(device, %error, "read the health of a disk");
+                if let Some(known) = old.get(disk.physical()) {
+                    health.insert(disk.physical().to_owned(), known.clone());
+                }
+            }
         }
     }
     (health, None)
+}
+
+/// A disk that sleeps or does not respond has the faults that are known.
+fn kept(read: DiskHealth, known: Option<DiskHealth>) -> DiskHealth {
+    let is_silent = matches!(read.state.as_str(), "standby" | "unknown");
+    let known = known.filter(|known| {
+        let is_same = read.serial.is_none() || read.serial == known.serial;
+        is_silent && is_same && !known.faults.is_empty()
+    });
+    match known {
+        Some(known) => known,
+        None => read,
+    }
 }
 
 fn store(file: &Path, read: &Read) -> std::io::Result<()> {
@@ -212,6 +251,28 @@ mod tests {
         assert!(once.get().contains_key("sda"));
         std::fs::write(&file, "{").expect("a damaged file");
         assert!(once.faults("left").is_empty());
+    }
+
+    #[test]
+    fn sleeping_disk_keeps_its_faults_and_another_disk_has_none_of_them() {
+        let bad = DiskHealth {
+            state: "warning".to_owned(),
+            faults: vec!["8 sectors could not be read".to_owned()],
+            serial: Some("S1".to_owned()),
+            ..DiskHealth::default()
+        };
+        let read = |state: &str, serial: Option<&str>| DiskHealth {
+            state: state.to_owned(),
+            serial: serial.map(str::to_owned),
+            ..DiskHealth::default()
+        };
+        let known = Some(bad.clone());
+        assert_eq!(kept(read("standby", None), known.clone()), bad);
+        assert_eq!(kept(read("unknown", Some("S1")), known.clone()), bad);
+        for other in [read("standby", Some("S2")), read("good", Some("S1"))] {
+            assert_eq!(kept(other.clone(), known.clone()), other);
+        }
+        assert_eq!(kept(read("standby", None), None), read("standby", None));
     }
 
     #[test]

@@ -28,6 +28,7 @@ struct Last {
     sensors: Vec<Sensor>,
     faults: Vec<HardwareFault>,
     asked: Option<Instant>,
+    is_asking: bool,
 }
 
 impl Sensors {
@@ -45,23 +46,30 @@ impl Sensors {
 
     fn update(self: &Arc<Self>, file: &Path) {
         let mut last = self.last.lock().expect("no holder panics");
-        if last.asked.is_some_and(|asked| asked.elapsed() <= AGE_MAX) {
+        if last.is_asking || last.asked.is_some_and(|asked| asked.elapsed() <= AGE_MAX) {
             return;
         }
         last.asked = Some(Instant::now());
         let (own, file) = (Arc::clone(self), file.to_owned());
         let ask = move || {
             let Ok(appliance) = cluster::appliance_file::load(&file) else {
+                own.last.lock().expect("no holder panics").is_asking = false;
                 return;
             };
-            let (sensors, faults) = ask_all(&appliance, &Local::default());
+            let (sensors, mut faults) = ask_all(&appliance, &Local::default());
             let mut last = own.last.lock().expect("no holder panics");
+            // A BMC that does not respond once has the faults that are known; the fence device reports its loss.
+            let responds = |head: &str| sensors.iter().any(|sensor| sensor.head == head);
+            let known = std::mem::take(&mut last.faults).into_iter();
+            faults.extend(known.filter(|fault| !responds(&fault.head)));
             (last.sensors, last.faults) = (sensors, faults);
+            last.is_asking = false;
         };
-        // Without a thread, the old values stay.
-        let _ = std::thread::Builder::new()
+        let started = std::thread::Builder::new()
             .name("sensors".into())
             .spawn(ask);
+        // Without a thread, the old values stay.
+        last.is_asking = started.is_ok();
     }
 }
 
