@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use appliance::{Feed, UpsAddress};
-use cluster::power::{Judge, Limits, Reading, Session, Supply};
+use cluster::power::{Judge, Limits, Reading, Session, Silence, Supply};
 
 /// The binaries themselves: Debian's `upsd` is a script around one.
 const UPSD: &str = "/lib/nut/upsd";
@@ -142,8 +142,14 @@ fn simulated_power_failure_is_seen_through_the_real_server() {
         runtime_s: 60,
     };
     let mut judge = Judge::default();
-    judge.note("a", reading.clone(), limits);
-    judge.note("a", reading, limits);
+    for seconds in [0, 30] {
+        let why = |why| Silence {
+            why,
+            is_refused: false,
+        };
+        let now = Duration::from_secs(seconds);
+        judge.note("a", reading.clone().map_err(why), limits, now);
+    }
     assert_eq!(judge.supply("a"), Supply::Low);
 
     // Another login, and another name.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use appliance::{Appliance, Feed};
 use cluster::host::Local;
 use cluster::power::{
-    Action, Actor, ClusterView, HeadPower, Judge, Limits, Reading, Session, Supply,
+    Action, Actor, ClusterView, HeadPower, Judge, Limits, Reading, Session, Silence, Supply,
 };
 use control::Failure;
 use pool_access::common::Common;
@@ -69,7 +69,7 @@ type Feeds = BTreeMap<String, Feed>;
 type Sessions = BTreeMap<String, Session>;
 
 /// The replies of all supplies, which are polled at the same time.
-fn poll(sessions: &mut Sessions, feeds: &Feeds) -> Vec<(String, Result<Reading, String>)> {
+fn poll(sessions: &mut Sessions, feeds: &Feeds) -> Vec<(String, Result<Reading, Silence>)> {
     sessions.retain(|name, session| feeds.get(name).is_some_and(|feed| session.is_of(feed)));
     for (name, feed) in feeds {
         let session = || Session::new(feed);
@@ -78,7 +78,16 @@ fn poll(sessions: &mut Sessions, feeds: &Feeds) -> Vec<(String, Result<Reading, 
     std::thread::scope(|scope| {
         let polls: Vec<_> = sessions
             .iter_mut()
-            .map(|(name, session)| (name.clone(), scope.spawn(|| session.poll())))
+            .map(|(name, session)| {
+                let poll = move || {
+                    let reply = session.poll();
+                    reply.map_err(|why| Silence {
+                        why,
+                        is_refused: session.is_refused(),
+                    })
+                };
+                (name.clone(), scope.spawn(poll))
+            })
             .collect();
         let replies = polls.into_iter().map(|(name, poll)| match poll.join() {
             Ok(reply) => (name, reply),
@@ -93,7 +102,7 @@ pub fn replies(feeds: &Feeds) -> BTreeMap<String, Option<String>> {
     let replies = poll(&mut Sessions::new(), feeds);
     replies
         .into_iter()
-        .map(|(name, reply)| (name, reply.err()))
+        .map(|(name, reply)| (name, reply.err().map(|silence| silence.why)))
         .collect()
 }
 
@@ -109,9 +118,11 @@ pub fn watch(watch: &PowerWatch, args: &HeadArgs, common: &Common) {
     };
     let note = common.settings.run_dir.join(NOTE);
     let started = Instant::now();
+    let machine = Local::default();
     let (mut judge, mut sessions) = (Judge::default(), Sessions::new());
     // After a restart of this process there may be marks.
     let (mut has_marks, mut rounds) = (false, 0_u64);
+    let mut is_start = true;
     let mut appliance = None;
     loop {
         // A file that cannot be read during a power failure changes nothing.
@@ -122,13 +133,25 @@ pub fn watch(watch: &PowerWatch, args: &HeadArgs, common: &Common) {
             .and_then(|all| Some((all, all.ups.as_ref()?)))
         else {
             sessions.clear();
+            judge = Judge::default();
+            let actor = appliance.as_ref().map(|appliance| Actor {
+                machine: &machine,
+                appliance,
+                own: &own,
+                note: &note,
+            });
+            // Without [ups] nothing holds the heads back.
+            has_marks = actor.is_some_and(|actor| {
+                (has_marks || is_start || actor.has_left()) && release(&actor)
+            });
+            is_start = false;
             watch.store(Vec::new());
             std::thread::sleep(IDLE_INTERVAL);
             continue;
         };
         judge.retain(ups);
         for (feed, reply) in poll(&mut sessions, &ups.feeds) {
-            judge.note(&feed, reply, Limits::of(ups));
+            judge.note(&feed, reply, Limits::of(ups), started.elapsed());
         }
         let mut problems = judge.problems(appliance);
         let actor = Actor {
@@ -156,6 +179,20 @@ pub fn watch(watch: &PowerWatch, args: &HeadArgs, common: &Common) {
             false => POLL_INTERVAL_ON_BATTERY,
         });
     }
+}
+
+/// Ends what the power supplies have caused; returns whether something is left.
+fn release(actor: &Actor<'_>) -> bool {
+    let action = match actor.look() {
+        Some(view) if !view.marks.is_empty() => Action::Release(view.marks.into_keys().collect()),
+        None if actor.has_left() => Action::Return,
+        _ => return false,
+    };
+    tracing::warn!(%action, "the appliance file lists no power supplies any more");
+    if let Err(error) = actor.perform(&action) {
+        tracing::warn!(%error, %action, "end the effects of the power supplies");
+    }
+    true
 }
 
 /// Decides, performs the action, and returns sentences about the result.
@@ -204,7 +241,7 @@ impl Polled {
         let mut judge = Judge::once();
         let ups = appliance.ups.clone()?;
         for (feed, reply) in poll(&mut Sessions::new(), &ups.feeds) {
-            judge.note(&feed, reply, Limits::of(&ups));
+            judge.note(&feed, reply, Limits::of(&ups), Duration::ZERO);
         }
         Some(Self { appliance, judge })
     }

@@ -9,19 +9,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-use appliance::{Appliance, Ups};
+use appliance::{Appliance, Ups, UpsAddress};
 use serde::Serialize;
 use units::HeadName;
 
 use super::nut::Reading;
 
-/// A battery counts as low after this many successive replies: one may be a test of the UPS.
-const CONFIRMATIONS: u32 = 2;
+/// A battery counts as low after this time. A test of the UPS is shorter, and `upsd` may reply with the same measurement
+/// for some seconds.
+const LOW_WAIT: Duration = Duration::from_secs(30);
+/// A supply that does not reply for this time is no longer low: its battery would be empty.
+const SILENCE_MAX: Duration = Duration::from_secs(900);
 /// The mains must be back for this time before pools return.
 const RETURN_WAIT: Duration = Duration::from_secs(15);
 /// A head that is not first marks a low head after this time, if no other head did: its own supply may be all that is
 /// left of the network to `upsd`.
 const SUBSTITUTE_WAIT: Duration = Duration::from_secs(10);
+/// A head that has left joins the cluster again if its power is not known for this time, because it still runs.
+const BLIND_RETURN_WAIT: Duration = Duration::from_secs(900);
+/// A head with mains ends its own standby after this time, if the head that decided it does not.
+const OWN_RELEASE_WAIT: Duration = Duration::from_secs(60);
 /// A low head switches itself off if its cluster does not respond for this time.
 const ALONE_WAIT: Duration = Duration::from_secs(30);
 
@@ -115,12 +122,39 @@ pub enum Action {
     PowerOff,
 }
 
+/// Why a supply has not replied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Silence {
+    /// The reason, in words.
+    pub why: String,
+    /// Whether `upsd` has responded: its host has power, and does not know the state of the UPS.
+    pub is_refused: bool,
+}
+
 #[derive(Debug, Default)]
 struct FeedState {
+    address: Option<UpsAddress>,
     last: Option<Reading>,
+    /// The time of the last reply.
+    last_at: Duration,
     /// Why the last request had no reply.
-    silence: Option<String>,
-    low_count: u32,
+    silence: Option<Silence>,
+    /// Since when each reply was low.
+    low_since: Option<Duration>,
+}
+
+impl FeedState {
+    fn is_forced(&self) -> bool {
+        self.last.as_ref().is_some_and(|last| last.is_forced)
+    }
+
+    /// Whether it was on battery when its host lost the connection.
+    fn is_lost_on_battery(&self) -> bool {
+        let last = self.last.as_ref();
+        let was_on_battery = last.is_some_and(|last| last.is_on_battery && !last.is_calibrating);
+        let is_lost = self.silence.as_ref().is_some_and(|one| !one.is_refused);
+        was_on_battery && is_lost
+    }
 }
 
 /// The state of all supplies, over time.
@@ -129,54 +163,74 @@ pub struct Judge {
     feeds: BTreeMap<String, FeedState>,
     /// How long each head has had its power, since when by the clock of the caller.
     powers: BTreeMap<HeadName, (HeadPower, Duration)>,
+    /// The last known power of each head.
+    known: BTreeMap<HeadName, HeadPower>,
     alone_since: Option<Duration>,
-    /// The number of replies that make a battery low; 0 is [`CONFIRMATIONS`].
-    confirmations: u32,
+    /// The time of the last replies.
+    now: Duration,
+    /// The process reads the state only once: a low battery counts at once.
+    is_single: bool,
 }
 
 impl Judge {
     /// For a process that reads the state only once.
     pub fn once() -> Self {
         Self {
-            confirmations: 1,
+            is_single: true,
             ..Self::default()
         }
     }
 
-    fn confirmations(&self) -> u32 {
-        match self.confirmations {
-            0 => CONFIRMATIONS,
-            count => count,
-        }
-    }
-
-    /// Stores the reply of a supply.
-    pub fn note(&mut self, feed: &str, reply: Result<Reading, String>, limits: Limits) {
-        let confirmations = self.confirmations();
+    /// Stores the reply of a supply at `now`, by any clock that does not run backwards.
+    pub fn note(
+        &mut self,
+        feed: &str,
+        reply: Result<Reading, Silence>,
+        limits: Limits,
+        now: Duration,
+    ) {
+        self.now = now;
         let state = self.feeds.entry(feed.to_owned()).or_default();
         match reply {
             Ok(reading) => {
-                state.low_count = match limits.is_low(&reading) {
-                    true if reading.is_forced => confirmations,
-                    true => state.low_count.saturating_add(1),
-                    false => 0,
-                };
+                state.low_since = limits
+                    .is_low(&reading)
+                    .then(|| state.low_since.unwrap_or(now));
                 state.silence = None;
+                state.last_at = now;
                 state.last = Some(reading);
             }
-            Err(why) => {
+            Err(silence) => {
                 // The host of upsd may have lost its power: the last reply decides, until the next reply.
-                if state.low_count > 0 {
-                    state.low_count = confirmations;
+                if silence.is_refused || now.saturating_sub(state.last_at) >= SILENCE_MAX {
+                    state.low_since = None;
                 }
-                state.silence = Some(why);
+                state.silence = Some(silence);
             }
         }
     }
 
-    /// Forgets supplies that are not in the file any more.
+    /// Forgets supplies that are not in the file any more, or that are other ones now.
     pub fn retain(&mut self, ups: &Ups) {
-        self.feeds.retain(|name, _| ups.feeds.contains_key(name));
+        self.feeds.retain(|name, state| {
+            let feed = ups.feeds.get(name);
+            feed.is_some_and(|feed| {
+                state
+                    .address
+                    .as_ref()
+                    .is_none_or(|known| *known == feed.ups)
+            })
+        });
+        for (name, feed) in &ups.feeds {
+            let state = self.feeds.entry(name.clone()).or_default();
+            state.address = Some(feed.ups.clone());
+        }
+    }
+
+    fn is_low(&self, state: &FeedState) -> bool {
+        let lasts = |since: Duration| self.now.saturating_sub(since) >= LOW_WAIT;
+        let is_sure = |since| self.is_single || state.is_forced() || lasts(since);
+        state.low_since.is_some_and(is_sure)
     }
 
     /// The state of a supply.
@@ -185,7 +239,7 @@ impl Judge {
             return Supply::Unknown;
         };
         match &state.last {
-            _ if state.low_count >= self.confirmations() => Supply::Low,
+            _ if self.is_low(state) => Supply::Low,
             Some(_) if state.silence.is_some() => Supply::Unknown,
             Some(reading) if reading.is_on_battery => Supply::Battery,
             Some(reading) if reading.is_online => Supply::Mains,
@@ -196,7 +250,8 @@ impl Judge {
     /// The last reply of a supply, and why there was none since.
     pub fn last(&self, feed: &str) -> (Option<&Reading>, Option<&str>) {
         let state = self.feeds.get(feed);
-        let silence = state.and_then(|state| state.silence.as_deref());
+        let silence = state.and_then(|state| state.silence.as_ref());
+        let silence = silence.map(|silence| silence.why.as_str());
         (state.and_then(|state| state.last.as_ref()), silence)
     }
 
@@ -207,10 +262,21 @@ impl Judge {
             .map(|(name, _)| self.supply(name) as u8)
             .collect();
         let has = |supply: Supply| supplies.contains(&(supply as u8));
+        // Beside a low supply the other one counts as low, too, if it was lost on battery a short time ago.
+        let is_empty = |name: &str| {
+            let state = self.feeds.get(name);
+            state.is_some_and(|state| {
+                let is_recent = self.now.saturating_sub(state.last_at) < SILENCE_MAX;
+                state.is_lost_on_battery() && is_recent
+            })
+        };
+        let is_unsure = ups
+            .feeds_of(head)
+            .any(|(name, _)| self.supply(name) == Supply::Unknown && !is_empty(name));
         match () {
             () if has(Supply::Mains) => HeadPower::Good,
             () if has(Supply::Battery) => HeadPower::Battery,
-            () if has(Supply::Low) && !has(Supply::Unknown) => HeadPower::Low,
+            () if has(Supply::Low) && !is_unsure => HeadPower::Low,
             () => HeadPower::Unknown,
         }
     }
@@ -237,7 +303,12 @@ impl Judge {
             if since.0 != power {
                 *since = (power, now);
             }
+            if power != HeadPower::Unknown {
+                self.known.insert(head.clone(), power);
+            }
         }
+        // A head that lost its supplies in the file is treated as before there were any.
+        let has_feeds = |head: &HeadName| ups.feeds_of(head).next().is_some();
         let lasts = |head: &HeadName, power: HeadPower, time: Duration| {
             let found = self.powers.get(head);
             found
@@ -246,10 +317,14 @@ impl Judge {
         let is_low = |head: &HeadName| lasts(head, HeadPower::Low, Duration::ZERO);
         let Some(cluster) = cluster else {
             let alone_since = *self.alone_since.get_or_insert(now);
-            let is_alone = has_left || now.saturating_sub(alone_since) >= ALONE_WAIT;
+            let is_alone = now.saturating_sub(alone_since) >= ALONE_WAIT
+                && lasts(own, HeadPower::Low, ALONE_WAIT);
+            let may_return = !has_feeds(own)
+                || lasts(own, HeadPower::Good, RETURN_WAIT)
+                || lasts(own, HeadPower::Unknown, BLIND_RETURN_WAIT);
             return match () {
-                () if is_low(own) && is_alone => Action::PowerOff,
-                () if has_left && lasts(own, HeadPower::Good, RETURN_WAIT) => Action::Return,
+                () if is_low(own) && (has_left || is_alone) => Action::PowerOff,
+                () if has_left && may_return => Action::Return,
                 () => Action::None,
             };
         };
@@ -259,8 +334,10 @@ impl Judge {
         let is_first = cluster.members.first() == Some(own);
         let is_overdue = |head: &HeadName| lasts(head, HeadPower::Low, SUBSTITUTE_WAIT);
         let released = cluster.marks.iter().filter(|(head, by)| {
-            let is_ours = *by == own || !cluster.members.contains(*by);
-            is_ours && lasts(head, HeadPower::Good, RETURN_WAIT)
+            let is_ours = *by == own
+                || !cluster.members.contains(*by)
+                || (*head == own && lasts(own, HeadPower::Good, OWN_RELEASE_WAIT));
+            is_ours && (lasts(head, HeadPower::Good, RETURN_WAIT) || !has_feeds(head))
         });
         let released: Vec<HeadName> = released.map(|(head, _)| head.clone()).collect();
         let all_are_marked = cluster
@@ -273,8 +350,13 @@ impl Judge {
             false => cluster.busy.contains(own),
         };
         let own_power = self.powers.get(own).map(|(power, _)| *power);
-        // Another head may see supplies that this one does not.
-        let may_leave = matches!(own_power, Some(HeadPower::Low | HeadPower::Unknown));
+        // Another head may see supplies that this one does not. Mains that were seen last count while nothing is known.
+        let saw_mains = self.known.get(own) == Some(&HeadPower::Good);
+        let may_leave = match own_power {
+            Some(HeadPower::Low) => true,
+            Some(HeadPower::Unknown) => has_feeds(own) && !saw_mains,
+            _ => false,
+        };
         let action = match () {
             () if !unmarked.is_empty() && (is_first || unmarked.iter().any(is_overdue)) => {
                 Action::Mark(unmarked)

@@ -49,7 +49,7 @@ impl World {
         }
     }
 
-    /// Five seconds pass, and each supply replies to `by` with its text: `OL`, `OB 80`, `OB LB`, or `-` for silence.
+    /// Five seconds pass, and each supply replies to `by` with its text: `OL`, `OB 80`, `OB LB`, `-` for silence, or `ERR` for an error of `upsd`.
     fn round_by(&mut self, by: &[&str], replies: [&str; 2]) {
         self.now += Duration::from_secs(5);
         let ups = self.appliance.ups.clone().expect("listed");
@@ -60,11 +60,16 @@ impl World {
             let judge = self.judges.get_mut(&name).expect("a head");
             for (feed, reply) in ["a", "b"].into_iter().zip(replies) {
                 let charge = reply.split(' ').find(|word| word.parse::<u8>().is_ok());
+                let silence = |is_refused| Silence {
+                    why: "no reply".to_owned(),
+                    is_refused,
+                };
                 let reading = match reply {
-                    "-" => Err("no reply".to_owned()),
+                    "-" => Err(silence(false)),
+                    "ERR" => Err(silence(true)),
                     status => Ok(Reading::of(status, charge, None)),
                 };
-                judge.note(feed, reading, Limits::of(&ups));
+                judge.note(feed, reading, Limits::of(&ups), self.now);
             }
             let is_member = self.cluster.members.contains(&name);
             let cluster = is_member.then(|| self.cluster.clone());
@@ -76,6 +81,12 @@ impl World {
 
     fn round(&mut self, replies: [&str; 2]) {
         self.round_by(&["left", "right"], replies);
+    }
+
+    /// The same, so much later that a low battery counts.
+    fn later(&mut self, replies: [&str; 2]) {
+        self.now += LOW_WAIT;
+        self.round(replies);
     }
 
     fn perform(&mut self, by: &HeadName, action: Action) {
@@ -139,6 +150,10 @@ fn both_supplies_low_shut_down_in_order_by_one_head() {
     // One low reply may be a test of the UPS.
     world.round(["OB 40", "OB LB"]);
     world.assert_log(&[]);
+    for _ in 0..5 {
+        world.round(["OB 39", "OB LB"]);
+        world.assert_log(&[]);
+    }
     world.round(["OB 39", "OB LB"]);
     world.assert_log(&[MARK_BOTH]);
     // The pools stop.
@@ -174,7 +189,7 @@ fn one_low_supply_of_two_changes_nothing() {
 fn pools_leave_a_head_that_depends_on_the_low_supply_only() {
     let mut world = World::new(OWN);
     world.round(["OB 30", "OL"]);
-    world.round(["OB 30", "OL"]);
+    world.later(["OB 30", "OL"]);
     world.assert_log(&["left: standby of left, for lack of power"]);
     world.round(["OB 30", "OL"]);
     world.assert_log(&[]);
@@ -186,7 +201,7 @@ fn pools_leave_a_head_that_depends_on_the_low_supply_only() {
     world.assert_log(&["left: power off"]);
     // Later the other supply is low, too.
     world.round(["OB 30", "OB 30"]);
-    world.round(["OB 30", "OB 30"]);
+    world.later(["OB 30", "OB 30"]);
     world.assert_log(&["right: standby of right, for lack of power"]);
     world.cluster.busy.clear();
     world.round(["OB 30", "OB 30"]);
@@ -199,7 +214,7 @@ fn power_that_returns_reverts_each_step() {
     // While the pools stop.
     let mut world = World::new(SHARED);
     world.round(["OB LB", "OB LB"]);
-    world.round(["OB LB", "OB LB"]);
+    world.later(["OB LB", "OB LB"]);
     world.assert_log(&[MARK_BOTH]);
     for _ in 0..3 {
         world.round(["OL LB", "OL LB"]);
@@ -213,7 +228,7 @@ fn power_that_returns_reverts_each_step() {
     // After the cluster has stopped.
     let mut world = World::new(SHARED);
     world.round(["OB LB", "OB LB"]);
-    world.round(["OB LB", "OB LB"]);
+    world.later(["OB LB", "OB LB"]);
     world.settle();
     world.round(["OB LB", "OB LB"]);
     world.log.clear();
@@ -235,7 +250,7 @@ fn power_that_returns_reverts_each_step() {
 fn flapping_mains_do_not_end_the_standby() {
     let mut world = World::new(SHARED);
     world.round(["OB LB", "OB LB"]);
-    world.round(["OB LB", "OB LB"]);
+    world.later(["OB LB", "OB LB"]);
     world.log.clear();
     for _ in 0..5 {
         world.round(["OL", "OB LB"]);
@@ -249,7 +264,7 @@ fn flapping_mains_do_not_end_the_standby() {
 fn silence_after_low_continues_the_shutdown_and_silence_alone_begins_none() {
     let mut world = World::new(SHARED);
     world.round(["OB LB", "OB LB"]);
-    world.round(["-", "-"]);
+    world.later(["-", "-"]);
     world.assert_log(&[MARK_BOTH]);
     world.settle();
     world.round(["-", "-"]);
@@ -269,6 +284,7 @@ fn pending_fence_does_not_delay_the_shutdown() {
     world.round(["OB LB", "OB LB"]);
     // right is lost now, and not confirmed to be off: it is no member.
     world.cluster.members.remove(&head("right"));
+    world.now += LOW_WAIT;
     world.round_by(&["left"], ["OB LB", "OB LB"]);
     world.assert_log(&["left: standby of left, for lack of power"]);
     world.cluster.busy.clear();
@@ -283,7 +299,9 @@ fn head_without_replies_is_stopped_by_the_other_one() {
     for _ in 0..2 {
         world.round_by(&["left"], ["-", "-"]);
         world.round_by(&["right"], ["OB LB", "OB LB"]);
+        world.now += LOW_WAIT;
     }
+    world.now -= LOW_WAIT;
     world.assert_log(&[]);
     // The first head does not act, so the second one does after a while.
     world.round_by(&["right"], ["OB LB", "OB LB"]);
@@ -318,10 +336,94 @@ fn head_that_sees_mains_does_not_leave_for_another_one() {
 fn host_without_a_cluster_switches_off_after_a_while() {
     let mut world = World::new(SHARED);
     world.cluster.members.clear();
-    for _ in 0..7 {
+    // It was alone for a long time before.
+    world.now += ALONE_WAIT;
+    world.round_by(&["left"], ["OL", "OL"]);
+    for _ in 0..12 {
         world.round_by(&["left"], ["OB LB", "OB LB"]);
+        world.assert_log(&[]);
     }
+    world.round_by(&["left"], ["OB LB", "OB LB"]);
     world.assert_log(&["left: power off"]);
+}
+
+#[test]
+fn test_of_a_ups_and_a_glitch_of_its_cable_switch_nothing_off() {
+    let mut world = World::new(SHARED);
+    for after in ["OL", "ERR"] {
+        for _ in 0..5 {
+            world.round(["OB LB", "OB LB"]);
+        }
+        for _ in 0..20 {
+            world.round([after, after]);
+        }
+        world.assert_log(&[]);
+        world.round(["OL", "OL"]);
+    }
+}
+
+#[test]
+fn supply_that_was_lost_on_battery_counts_beside_a_low_one_for_a_while() {
+    let mut world = World::new(SHARED);
+    world.round(["OB 90", "OB 45"]);
+    world.round(["OB LB", "-"]);
+    world.later(["OB LB", "-"]);
+    world.assert_log(&[MARK_BOTH]);
+    // Its battery would be empty long ago.
+    let mut world = World::new(SHARED);
+    world.round(["OL", "OB LB"]);
+    world.round(["OL", "-"]);
+    world.now += SILENCE_MAX;
+    for _ in 0..9 {
+        world.later(["OB LB", "-"]);
+    }
+    world.assert_log(&[]);
+}
+
+#[test]
+fn another_ups_of_the_same_name_has_no_past() {
+    let mut world = World::new(SHARED);
+    world.round(["OB LB", "OB LB"]);
+    let mut ups = world.appliance.ups.clone().expect("listed");
+    for judge in world.judges.values_mut() {
+        judge.retain(&ups);
+    }
+    for feed in ups.feeds.values_mut() {
+        feed.ups.name.push('2');
+    }
+    for judge in world.judges.values_mut() {
+        judge.retain(&ups);
+    }
+    for _ in 0..3 {
+        world.later(["-", "-"]);
+    }
+    world.assert_log(&[]);
+}
+
+#[test]
+fn lost_reply_after_the_mains_returned_makes_no_head_leave() {
+    let mut world = World::new(SHARED);
+    world.round(["OB LB", "OB LB"]);
+    world.later(["OB LB", "OB LB"]);
+    world.assert_log(&[MARK_BOTH]);
+    world.settle();
+    world.round(["OL", "OL"]);
+    for _ in 0..20 {
+        world.round(["-", "-"]);
+    }
+    world.assert_log(&[]);
+    // A head that has left and still runs after a long time has power.
+    let mut world = World::new(SHARED);
+    world.round(["OB LB", "OB LB"]);
+    world.later(["OB LB", "OB LB"]);
+    world.settle();
+    world.round(["OB LB", "OB LB"]);
+    world.log.clear();
+    world.round(["ERR", "ERR"]);
+    world.now += BLIND_RETURN_WAIT;
+    world.round(["ERR", "ERR"]);
+    assert_eq!(world.log.len(), 2, "{:?}", world.log);
+    assert!(world.log[0].contains("start Corosync"), "{:?}", world.log);
 }
 
 #[test]
@@ -340,13 +442,10 @@ fn each_unusual_state_is_a_sentence() {
     let mut world = World::new(SHARED);
     let ups = world.appliance.ups.clone().expect("listed");
     let judge = world.judges.get_mut(&head("left")).expect("a head");
-    let mut sentences = |a: Result<Reading, String>, charge| {
-        judge.note("a", a, Limits::of(&ups));
-        judge.note(
-            "b",
-            Ok(Reading::of("OL", Some(charge), None)),
-            Limits::of(&ups),
-        );
+    let mut sentences = |a: Result<Reading, Silence>, charge| {
+        let (limits, b) = (Limits::of(&ups), Reading::of("OL", Some(charge), None));
+        judge.note("a", a, limits, Duration::ZERO);
+        judge.note("b", Ok(b), limits, Duration::ZERO);
         judge.problems(&world.appliance)
     };
     let of = |status, charge| Ok(Reading::of(status, Some(charge), Some("600")));
@@ -364,7 +463,13 @@ fn each_unusual_state_is_a_sentence() {
         told,
         ["the power supply a reports \"OFF\": neither mains nor battery"]
     );
-    let told = sentences(Err("upsd refuses the password".to_owned()), "9");
+    let told = sentences(
+        Err(Silence {
+            why: "upsd refuses the password".to_owned(),
+            is_refused: true,
+        }),
+        "9",
+    );
     assert_eq!(
         told,
         ["the state of the power supply a is not known: upsd refuses the password"]

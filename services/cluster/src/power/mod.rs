@@ -6,5 +6,5 @@ pub mod judge;
 pub mod nut;
 
 pub use act::Actor;
-pub use judge::{Action, ClusterView, HeadPower, Judge, Limits, Supply};
+pub use judge::{Action, ClusterView, HeadPower, Judge, Limits, Silence, Supply};
 pub use nut::{Reading, Session};

@@ -51,6 +51,7 @@ pub struct Session {
     ups: UpsAddress,
     login: Option<(String, PathBuf)>,
     stream: Option<TcpStream>,
+    is_refused: bool,
 }
 
 impl Session {
@@ -60,7 +61,13 @@ impl Session {
             ups: feed.ups.clone(),
             login: feed.user.clone().zip(feed.password_file.clone()),
             stream: None,
+            is_refused: false,
         }
+    }
+
+    /// Whether `upsd` has responded to the last failed poll: then its host has power.
+    pub const fn is_refused(&self) -> bool {
+        self.is_refused
     }
 
     /// Returns whether it is of this UPS and login.
@@ -76,22 +83,27 @@ impl Session {
     /// The reason why it is unknown, in words.
     pub fn poll(&mut self) -> Result<Reading, String> {
         let deadline = Instant::now() + POLL_WAIT;
+        self.is_refused = false;
         let mut connection = match self.stream.take() {
             Some(stream) => Connection::new(stream, deadline),
             None => self.connect(deadline)?,
         };
-        let reading = connection.read(&self.ups.name)?;
+        let reading = connection.read(&self.ups.name);
+        self.is_refused = reading.is_err() && connection.has_replied;
+        let reading = reading?;
         // After an error the next poll connects again, because a late reply would be taken for the next one.
         self.stream = Some(connection.stream);
         Ok(reading)
     }
 
-    fn connect(&self, deadline: Instant) -> Result<Connection, String> {
+    fn connect(&mut self, deadline: Instant) -> Result<Connection, String> {
         let stream = TcpStream::connect_timeout(&self.ups.upsd, CONNECT_WAIT);
         let stream =
             stream.map_err(|error| format!("no connection to {}: {error}", self.ups.upsd))?;
         let mut connection = Connection::new(stream, deadline);
         if let Some((user, file)) = &self.login {
+            // Its host accepts connections.
+            self.is_refused = true;
             let password = password(file)?;
             for request in [
                 format!("USERNAME {}", quoted(user)),
@@ -99,7 +111,9 @@ impl Session {
                 // Only now upsd checks the password. It also counts this head among those that the UPS supplies.
                 format!("LOGIN {}", self.ups.name),
             ] {
-                let reply = connection.ask(&request)?;
+                let reply = connection.ask(&request);
+                self.is_refused = reply.is_ok();
+                let reply = reply?;
                 if reply.first().map(String::as_str) != Some("OK") {
                     return Err(refusal(&reply));
                 }
@@ -157,6 +171,8 @@ struct Connection {
     deadline: Instant,
     /// Bytes that were received after the last line.
     rest: Vec<u8>,
+    /// Whether the last request was replied to.
+    has_replied: bool,
 }
 
 impl Connection {
@@ -165,6 +181,7 @@ impl Connection {
             stream,
             deadline,
             rest: Vec::new(),
+            has_replied: false,
         }
     }
 
@@ -184,6 +201,7 @@ impl Connection {
             }
             _ => format!("the connection to upsd broke: {error}"),
         };
+        self.has_replied = false;
         let limit = Some(self.left()?);
         self.stream
             .set_write_timeout(limit)
@@ -193,6 +211,7 @@ impl Connection {
         loop {
             if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.rest.drain(..=end).collect();
+                self.has_replied = true;
                 return Ok(words(&String::from_utf8_lossy(&line)));
             }
             if self.rest.len() > LINE_BYTES_MAX {
