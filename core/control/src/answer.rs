@@ -207,8 +207,8 @@ pub struct PoolSummary {
     pub name: PoolName,
     /// Its GUID, in decimal.
     pub guid: String,
-    /// `served`, `unserved` (no head serves this pool of the appliance, and its disks are not found here), `exported`,
-    /// `active`, `destroyed` or `damaged`.
+    /// `served`, `unserved` (no head serves this pool of the appliance, and its disks are not found here), `unknown`
+    /// (the cluster does not respond here), `exported`, `active`, `destroyed` or `damaged`.
     pub state: String,
     /// The other head that serves it, in the list of the command line.
     #[serde(default, skip_serializing_if = "Option::is_none")]

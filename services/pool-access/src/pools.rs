@@ -216,7 +216,15 @@ pub fn list(common: &Common, heads: &dyn OtherHeads) -> Result<Answer, Failure> 
         let elsewhere: Vec<&PoolName> = elsewhere.iter().filter(|name| !is_served(name)).collect();
         for (name, answer) in each_elsewhere(heads, &elsewhere, &Request::Status) {
             if let Ok(Answer::Status(status)) = answer {
-                add_elsewhere(&mut pools, &name, *status);
+                // Only Pacemaker knows whether another head serves it.
+                let is_unknown = status.served_by.is_none()
+                    && matches!(managed::location(&name), managed::Location::Unknown(_));
+                let state = match (&status.served_by, is_unknown) {
+                    (Some(_), _) => SERVED,
+                    (None, true) => "unknown",
+                    (None, false) => "unserved",
+                };
+                add_elsewhere(&mut pools, &name, *status, state);
             }
         }
         pools.sort_by(|a, b| a.name.cmp(&b.name));
@@ -228,16 +236,12 @@ pub fn list(common: &Common, heads: &dyn OtherHeads) -> Result<Answer, Failure> 
 const SERVED: &str = "served";
 
 /// Adds a pool of the appliance that this host does not serve. A head that does not respond reports no GUID.
-fn add_elsewhere(pools: &mut Vec<PoolSummary>, name: &PoolName, status: Status) {
+fn add_elsewhere(pools: &mut Vec<PoolSummary>, name: &PoolName, status: Status, state: &str) {
     let is_known = !status.pool.guid.is_empty();
     let found = pools.iter().position(|pool| match is_known {
         true => pool.guid == status.pool.guid,
         false => pool.name == *name,
     });
-    let state = match status.served_by {
-        Some(_) => SERVED,
-        None => "unserved",
-    };
     match found {
         // The disks of a pool that no head serves are described by their labels.
         Some(_) if status.served_by.is_none() => {}
