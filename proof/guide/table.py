@@ -144,6 +144,7 @@ NOT_RUN: dict[str, str] = {
     "drills": "needs a lab: drill-short",
     "clients": "settings of other systems",
     "linux-initiator": "proof.linux",
+    "hardware": "needs disks with health and an enclosure: programs/bulkhead/tests/head/hardware.rs, core/hardware",
     "host": "settings of real hosts: services/cluster/src/tuning.rs",
     "power": "needs heads and systemd: services/cluster/tests/upsd.rs",
     "running-as-a-service": "needs systemd: packaging's tests, the drills",

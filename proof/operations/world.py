@@ -39,8 +39,8 @@ Words = tuple[str, ...]
 Step = Words | Callable[["World"], None]
 """A command of the administrator, or more than one."""
 
-OF_ITSELF = ("repl-", "auto-", "bulkhead-diff")
-"""Prefixes of snapshots that are named by the time, or that a killed comparison leaves."""
+OF_ITSELF = ("repl-", "auto-", "bulkhead-check", "bulkhead-diff")
+"""Prefixes of snapshots that are named by the time, or that a killed check or comparison leaves until the next one."""
 
 
 class World:
