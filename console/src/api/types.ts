@@ -2683,8 +2683,8 @@ export interface components {
             /** @description The usable space, if the pool is open. */
             space?: components["schemas"]["PoolSpace"] | null;
             /**
-             * @description `served`, `unserved` (no head serves this pool of the appliance, and its disks are not found here), `exported`,
-             *     `active`, `destroyed` or `damaged`.
+             * @description `served`, `unserved` (no head serves this pool of the appliance, and its disks are not found here), `unknown`
+             *     (the cluster does not respond here), `exported`, `active`, `destroyed` or `damaged`.
              */
             state: string;
             /** @description Devices with an ambiguous identity: the pool is not opened until one is chosen. */
@@ -3156,8 +3156,8 @@ export interface components {
             /** @description The usable space, if the pool is open. */
             space?: components["schemas"]["PoolSpace"] | null;
             /**
-             * @description `served`, `unserved` (no head serves this pool of the appliance, and its disks are not found here), `exported`,
-             *     `active`, `destroyed` or `damaged`.
+             * @description `served`, `unserved` (no head serves this pool of the appliance, and its disks are not found here), `unknown`
+             *     (the cluster does not respond here), `exported`, `active`, `destroyed` or `damaged`.
              */
             state: string;
             /** @description Devices with an ambiguous identity: the pool is not opened until one is chosen. */
