@@ -127,8 +127,8 @@ mod tests {
                 assert_eq!(alert["severity"], "warning");
                 assert_eq!(alert["since_ms"], 5000);
                 assert_eq!(alert["advice"]["command"], "bulkhead alert test duty");
-                let sentence = alert["sentence"].as_str().expect("text");
-                assert!(sentence.ends_with("the server replied 535"), "{sentence}");
+                assert_eq!(alert["sentence"], "messages to the receiver duty fail");
+                assert_eq!(alert["details"][0], "login: the server replied 535");
             }
         }
         assert!(head.machine.notifier.observed.load(Ordering::Acquire) >= 2);

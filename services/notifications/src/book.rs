@@ -17,6 +17,8 @@ pub const SETTLE_MS: u64 = 20_000;
 pub const SETTLE_MS_MAX: u64 = 60_000;
 /// Most messages about changes in an hour; further changes are collected.
 const HOURLY_MAX: usize = 20;
+/// So many more are sent if an error began or ended: it is not delayed by the rest.
+const HOURLY_ERRORS_MORE: usize = 10;
 /// Delay of the second attempt; it doubles with each further one.
 const RETRY_MS_MIN: u64 = 15_000;
 /// Longest delay between two attempts.
@@ -573,7 +575,7 @@ impl Ledger {
         let in_hour = self.attempts.recent_ms.iter();
         let in_hour = in_hour.filter(|at_ms| **at_ms <= now_ms && **at_ms + HOUR_MS > now_ms);
         let most = match message.has_error() {
-            true => 2 * HOURLY_MAX,
+            true => HOURLY_MAX + HOURLY_ERRORS_MORE,
             false => HOURLY_MAX,
         };
         in_hour.count() >= most
