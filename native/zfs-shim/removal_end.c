@@ -3,7 +3,7 @@
  *
  * The thread that moves the data of a device that leaves the pool changes the configuration twice at its end. Before
  * the second change it is no longer on record as running. An export that begins in between does not stop the thread,
- * and the thread finds the pool being exported, which the library asserts not to happen. So an export waits for both
+ * and the thread finds the pool being exported, which the library asserts not to happen. So an export begins after both
  * changes.
  *
  * The transaction group between the two changes frees the record of the removal. An export that is just being told by
@@ -88,7 +88,7 @@ spa_async_suspend(spa_t *spa)
 
 static pthread_mutex_t record_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Interposes the library's function, which waits until the thread has ended. */
+/* Interposes the library's function, which returns after the end of the thread. */
 void
 spa_vdev_remove_suspend(spa_t *spa)
 {

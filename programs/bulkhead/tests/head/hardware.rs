@@ -43,7 +43,7 @@ fn run(host: &TestHost, words: &str) -> CommandOutput {
     }
 }
 
-/// A process that ends with the test.
+/// A process that is killed at the end of the test.
 struct Head(Child);
 
 impl Drop for Head {

@@ -27,7 +27,7 @@ const RETURN_WAIT: Duration = Duration::from_secs(15);
 const SUBSTITUTE_WAIT: Duration = Duration::from_secs(10);
 /// A head that has left joins the cluster again if its power is not known for this time, because it still runs.
 const BLIND_RETURN_WAIT: Duration = Duration::from_secs(900);
-/// A head with mains ends its own standby after this time, if the head that decided it does not.
+/// A head with mains removes its own standby after this time, if the head that decided it does not.
 const OWN_RELEASE_WAIT: Duration = Duration::from_secs(60);
 /// A low head switches itself off if its cluster does not respond for this time.
 const ALONE_WAIT: Duration = Duration::from_secs(30);

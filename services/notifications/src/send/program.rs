@@ -12,7 +12,7 @@ use crate::message::Rendered;
 
 /// Interval between two checks of the process.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Longest time until a killed process ends.
+/// Longest time until a killed process is gone.
 const REAP_LIMIT: Duration = Duration::from_secs(1);
 /// Longest part of its complaints that is read, in bytes.
 const COMPLAINT_BYTES_MAX: u64 = 1024;
