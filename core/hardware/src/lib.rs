@@ -6,3 +6,12 @@
 pub mod sensors;
 pub mod slots;
 pub mod smart;
+
+/// Longest text of a disk, an enclosure or a sensor that is kept, in characters.
+const TEXT_CHARS_MAX: usize = 64;
+
+/// The text of a device as short plain text.
+fn printable(text: &str) -> String {
+    let text = text.trim().chars().filter(|one| !one.is_control());
+    text.take(TEXT_CHARS_MAX).collect()
+}

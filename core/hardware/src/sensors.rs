@@ -1,13 +1,13 @@
 //! The sensors of a BMC, from the output of ipmitool(1).
 
+use crate::printable;
+
 /// Arguments for the sensors with a value, as lines of comma-separated values.
 pub const VALUES: [&str; 4] = ["-c", "sdr", "list", "full"];
 /// Arguments for the sensors that report states as text.
 pub const STATES: [&str; 3] = ["sdr", "elist", "compact"];
 /// Most sensors of a BMC.
 const SENSORS_MAX: usize = 256;
-/// Longest name, in characters.
-const NAME_CHARS_MAX: usize = 64;
 
 /// Beginnings of states that need attention, with the names of the IPMI specification (table 42-3) as ipmitool prints
 /// them.
@@ -85,11 +85,6 @@ pub fn bad_states(text: &str) -> Vec<(String, String)> {
         Some((printable(name), found.to_owned()))
     });
     lines.take(SENSORS_MAX).collect()
-}
-
-fn printable(text: &str) -> String {
-    let text = text.trim().chars().filter(|one| !one.is_control());
-    text.take(NAME_CHARS_MAX).collect()
 }
 
 #[cfg(test)]

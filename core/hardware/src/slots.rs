@@ -4,10 +4,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::printable;
+
 /// The link from a disk to its slot: this, and the name of the slot.
 const LINK_PREFIX: &str = "enclosure_device:";
-/// Longest name that is kept, in characters.
-const NAME_CHARS_MAX: usize = 64;
 
 /// A slot of an enclosure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,11 +96,6 @@ fn name_of(path: &Path) -> Option<String> {
 fn text(path: &Path) -> Option<String> {
     let text = printable(&fs::read_to_string(path).ok()?);
     Some(text).filter(|text| !text.is_empty())
-}
-
-fn printable(text: &str) -> String {
-    let text = text.trim().chars().filter(|one| !one.is_control());
-    text.take(NAME_CHARS_MAX).collect()
 }
 
 #[cfg(test)]

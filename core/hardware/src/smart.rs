@@ -5,14 +5,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::printable;
+
 /// The arguments of smartctl(8), before the device. A disk that sleeps is not woken.
 pub const ARGUMENTS: [&str; 3] = ["--json=c", "--nocheck=standby", "--all"];
 /// Bit of the exit code: the command line was wrong.
 const EXIT_USAGE: u64 = 1;
 /// Wear from which a disk should be replaced, in percent of its specified writes.
 const WEAR_PERCENT_MAX: u64 = 90;
-/// Longest text of a disk that is kept, in characters.
-const TEXT_CHARS_MAX: usize = 64;
 /// Most attributes that are read.
 const ATTRIBUTES_MAX: usize = 256;
 
@@ -155,11 +155,6 @@ pub fn parse(text: &[u8]) -> DiskHealth {
     health
 }
 
-fn printable(text: &str) -> String {
-    let text = text.trim().chars().filter(|one| !one.is_control());
-    text.take(TEXT_CHARS_MAX).collect()
-}
-
 /// smartctl says so in a message.
 fn is_asleep(document: &Value) -> bool {
     let messages = document
@@ -287,6 +282,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::TEXT_CHARS_MAX;
 
     fn of(document: &Value) -> DiskHealth {
         let mut document = document.clone();
