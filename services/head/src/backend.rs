@@ -64,8 +64,8 @@ const SYSTEMD: &str = "/run/systemd/system";
 pub struct Host {
     args: HeadArgs,
     common: Common,
-    sensors: Arc<Sensors>,
-    disk_health: Arc<DiskHealths>,
+    sensors: Sensors,
+    disk_health: DiskHealths,
     clients: Clients,
     heartbeats: Heartbeats,
     safeguards: safeguards::Watch,
@@ -87,8 +87,8 @@ impl Host {
             args,
             common,
             notifications,
-            sensors: Arc::default(),
-            disk_health: Arc::new(DiskHealths::stored_in(file)),
+            sensors: Sensors::default(),
+            disk_health: DiskHealths::watched(file),
             clients: Clients::default(),
             heartbeats: Heartbeats::default(),
             safeguards: safeguards::Watch::default(),
@@ -114,9 +114,7 @@ impl Host {
     pub fn for_single_check(args: HeadArgs, common: Common) -> Self {
         Self {
             safeguards: safeguards::Watch::once(),
-            disk_health: Arc::new(DiskHealths::only_stored_in(
-                common.settings.run_dir.join(disk_health::FILE),
-            )),
+            disk_health: DiskHealths::Stored(common.settings.run_dir.join(disk_health::FILE)),
             ..Self::new(args, common)
         }
     }

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use api::DISK;
 use api::view::HardwareFault;
@@ -13,6 +13,7 @@ use hardware::smart::{self, DiskHealth};
 use serde::{Deserialize, Serialize};
 
 use super::disks::{Disk, find, slot_text};
+use super::refreshed::Refreshed;
 
 /// The name of the file in the run directory.
 pub const FILE: &str = "disk-health.json";
@@ -29,111 +30,72 @@ const DISKS_MAX: usize = 1024;
 
 /// The result of a read of all disks.
 #[derive(Clone, Default, Serialize, Deserialize)]
-struct Read {
+pub struct Read {
     /// By the kernel's names of the disks.
     health: BTreeMap<String, DiskHealth>,
     faults: Vec<HardwareFault>,
 }
 
 /// The last known health.
-pub struct DiskHealths {
-    file: PathBuf,
-    /// Whether this process only looks once, and believes the file.
-    is_single: bool,
-    last: Mutex<Last>,
-}
-
-#[derive(Default)]
-struct Last {
-    read: Read,
-    started: Option<Instant>,
-    /// Whether a thread reads: it may hang in a disk.
-    is_reading: bool,
+pub enum DiskHealths {
+    /// Read in the background, and stored in the file.
+    Watched(PathBuf, Arc<Refreshed<Read>>),
+    /// What the running head has stored in the file.
+    Stored(PathBuf),
 }
 
 impl DiskHealths {
     /// Reads in the background, and stores the result in `file`.
-    pub fn stored_in(file: PathBuf) -> Self {
-        let last = Last {
-            // A restart does not end faults.
-            read: stored(&file).unwrap_or_default(),
-            ..Last::default()
-        };
-        Self {
-            file,
-            is_single: false,
-            last: Mutex::new(last),
-        }
-    }
-
-    /// Only what the running head has stored in `file`.
-    pub fn only_stored_in(file: PathBuf) -> Self {
-        Self {
-            is_single: true,
-            ..Self::stored_in(file)
-        }
+    pub fn watched(file: PathBuf) -> Self {
+        // A restart does not end faults.
+        let read = stored(&file).unwrap_or_default();
+        Self::Watched(file, Arc::new(Refreshed::new(read)))
     }
 
     /// The health, by the kernel's names of the disks. Starts an update if it is old.
-    pub fn get(self: &Arc<Self>) -> BTreeMap<String, DiskHealth> {
-        self.read().health
+    pub fn get(&self) -> BTreeMap<String, DiskHealth> {
+        self.read().health.clone()
     }
 
     /// The faults of disks of this head. Starts an update if they are old.
-    pub fn faults(self: &Arc<Self>, head: &str) -> Vec<HardwareFault> {
-        let mut faults = self.read().faults;
+    pub fn faults(&self, head: &str) -> Vec<HardwareFault> {
+        let mut faults = self.read().faults.clone();
         for fault in &mut faults {
             fault.head = head.to_owned();
         }
         faults
     }
 
-    fn read(self: &Arc<Self>) -> Read {
-        if self.is_single {
-            return stored(&self.file).unwrap_or_default();
+    fn read(&self) -> Arc<Read> {
+        match self {
+            Self::Stored(file) => Arc::new(stored(file).unwrap_or_default()),
+            Self::Watched(file, read) => {
+                let file = file.clone();
+                read.get("disk-health", INTERVAL, move |old| update(&file, old))
+            }
         }
-        let mut last = self.last.lock().expect("no holder panics");
-        if !last.is_reading && last.started.is_none_or(|at| at.elapsed() > INTERVAL) {
-            last.started = Some(Instant::now());
-            let own = Arc::clone(self);
-            let started = std::thread::Builder::new()
-                .name("disk-health".into())
-                .spawn(move || own.update());
-            // Without a thread, the old values stay.
-            last.is_reading = started.is_ok();
-        }
-        last.read.clone()
     }
+}
 
-    fn update(&self) {
-        let disks = find();
-        let old = self
-            .last
-            .lock()
-            .expect("no holder panics")
-            .read
-            .health
-            .clone();
-        let (health, missing) = read_disks(&disks, &old);
-        if let Some(error) = missing {
-            tracing::debug!(%error, "the health of disks is unknown");
-        }
-        let faults = disks.iter().filter_map(|disk| {
-            let health = health.get(disk.physical())?;
-            let slot = disk.slot().map(|slot| slot_text(&slot));
-            fault(&disk.path, health, slot)
-        });
-        let read = Read {
-            faults: faults.collect(),
-            health,
-        };
-        if let Err(error) = store(&self.file, &read) {
-            tracing::debug!(%error, "store the health of disks");
-        }
-        let mut last = self.last.lock().expect("no holder panics");
-        last.read = read;
-        last.is_reading = false;
+fn update(file: &Path, old: &Read) -> Read {
+    let disks = find();
+    let (health, missing) = read_disks(&disks, &old.health);
+    if let Some(error) = missing {
+        tracing::debug!(%error, "the health of disks is unknown");
     }
+    let faults = disks.iter().filter_map(|disk| {
+        let health = health.get(disk.physical())?;
+        let slot = disk.slot().map(|slot| slot_text(&slot));
+        fault(&disk.path, health, slot)
+    });
+    let read = Read {
+        faults: faults.collect(),
+        health,
+    };
+    if let Err(error) = store(file, &read) {
+        tracing::debug!(%error, "store the health of disks");
+    }
+    read
 }
 
 fn fault(path: &Path, health: &DiskHealth, slot: Option<String>) -> Option<HardwareFault> {
@@ -238,7 +200,7 @@ mod tests {
             faults: vec![found],
         };
         store(&file, &read).expect("stored");
-        let once = Arc::new(DiskHealths::only_stored_in(file.clone()));
+        let once = DiskHealths::Stored(file.clone());
         let faults = once.faults("left");
         assert_eq!(
             (faults[0].head.as_str(), faults[0].is_failing),

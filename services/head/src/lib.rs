@@ -25,6 +25,7 @@ mod move_legs;
 pub mod other_heads;
 pub mod peer_key;
 mod power;
+mod refreshed;
 mod safeguards;
 mod sensors;
 mod validity;

@@ -2,8 +2,8 @@
 //! must never block a request.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use api::SENSOR;
 use api::view::{HardwareFault, Sensor};
@@ -12,6 +12,8 @@ use cluster::host::{Host, Local};
 use cluster::process::Invocation;
 use hardware::sensors::{self, Reading};
 
+use super::refreshed::Refreshed;
+
 /// Maximum age of a value.
 const AGE_MAX: Duration = Duration::from_secs(60);
 /// Time-out of a BMC.
@@ -19,58 +21,42 @@ const BMC_WAIT: Duration = Duration::from_secs(20);
 
 /// The last values of the BMCs.
 #[derive(Default)]
-pub struct Sensors {
-    last: Mutex<Last>,
-}
+pub struct Sensors(Arc<Refreshed<Values>>);
 
-#[derive(Default)]
-struct Last {
+#[derive(Clone, Default)]
+struct Values {
     sensors: Vec<Sensor>,
     faults: Vec<HardwareFault>,
-    asked: Option<Instant>,
-    is_asking: bool,
 }
 
 impl Sensors {
     /// The last values. Starts an update if they are old.
-    pub fn get(self: &Arc<Self>, file: &Path) -> Vec<Sensor> {
-        self.update(file);
-        self.last.lock().expect("no holder panics").sensors.clone()
+    pub fn get(&self, file: &Path) -> Vec<Sensor> {
+        self.values(file).sensors.clone()
     }
 
     /// The last faults. Starts an update if they are old.
-    pub fn faults(self: &Arc<Self>, file: &Path) -> Vec<HardwareFault> {
-        self.update(file);
-        self.last.lock().expect("no holder panics").faults.clone()
+    pub fn faults(&self, file: &Path) -> Vec<HardwareFault> {
+        self.values(file).faults.clone()
     }
 
-    fn update(self: &Arc<Self>, file: &Path) {
-        let mut last = self.last.lock().expect("no holder panics");
-        if last.is_asking || last.asked.is_some_and(|asked| asked.elapsed() <= AGE_MAX) {
-            return;
-        }
-        last.asked = Some(Instant::now());
-        let (own, file) = (Arc::clone(self), file.to_owned());
-        let ask = move || {
-            let Ok(appliance) = cluster::appliance_file::load(&file) else {
-                own.last.lock().expect("no holder panics").is_asking = false;
-                return;
-            };
-            let (sensors, mut faults) = ask_all(&appliance, &Local::default());
-            let mut last = own.last.lock().expect("no holder panics");
-            // A BMC that does not respond once has the faults that are known; the fence device reports its loss.
-            let responds = |head: &str| sensors.iter().any(|sensor| sensor.head == head);
-            let known = std::mem::take(&mut last.faults).into_iter();
-            faults.extend(known.filter(|fault| !responds(&fault.head)));
-            (last.sensors, last.faults) = (sensors, faults);
-            last.is_asking = false;
-        };
-        let started = std::thread::Builder::new()
-            .name("sensors".into())
-            .spawn(ask);
-        // Without a thread, the old values stay.
-        last.is_asking = started.is_ok();
+    fn values(&self, file: &Path) -> Arc<Values> {
+        let file = file.to_owned();
+        self.0
+            .get("sensors", AGE_MAX, move |old| update(&file, old))
     }
+}
+
+fn update(file: &Path, old: &Values) -> Values {
+    let Ok(appliance) = cluster::appliance_file::load(file) else {
+        return old.clone();
+    };
+    let (sensors, mut faults) = ask_all(&appliance, &Local::default());
+    // A BMC that does not respond once has the faults that are known; the fence device reports its loss.
+    let responds = |head: &str| sensors.iter().any(|sensor| sensor.head == head);
+    let known = old.faults.iter().filter(|fault| !responds(&fault.head));
+    faults.extend(known.cloned());
+    Values { sensors, faults }
 }
 
 fn ask_all(appliance: &Appliance, machine: &dyn Host) -> (Vec<Sensor>, Vec<HardwareFault>) {
