@@ -2,18 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use axum::Extension;
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use control::{Advice, Severity};
 
 use crate::Api;
 use crate::caller::Link;
-use crate::peer::Peers;
+use crate::peer::{self, Peers};
 use crate::view::{Alert, HardwareFault, HeadView};
 
 /// The kind of a fault of a disk.
@@ -78,14 +76,8 @@ pub(crate) async fn own(
     State(api): State<Arc<Api>>,
     Extension(link): Extension<Arc<Link>>,
 ) -> Response {
-    if !link.is_head.load(Ordering::Acquire) {
-        return StatusCode::FORBIDDEN.into_response();
-    }
     let backend = Arc::clone(&api.backend);
-    match tokio::task::spawn_blocking(move || backend.hardware_faults()).await {
-        Ok(faults) => axum::Json(faults).into_response(),
-        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-    }
+    peer::respond(&link, move || backend.hardware_faults()).await
 }
 
 /// The alert of a fault.

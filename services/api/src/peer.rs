@@ -433,6 +433,20 @@ pub(crate) async fn hello(
     response
 }
 
+/// Responds to another head with a value, the reading of which may block. All other clients are refused.
+pub(crate) async fn respond<T>(link: &Link, read: impl FnOnce() -> T + Send + 'static) -> Response
+where
+    T: serde::Serialize + Send + 'static,
+{
+    if !link.is_head.load(Ordering::Acquire) {
+        return StatusCode::FORBIDDEN.into_response();
+    }
+    match tokio::task::spawn_blocking(read).await {
+        Ok(value) => axum::Json(value).into_response(),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
 /// Sends the accounts to another head.
 pub(crate) async fn accounts(
     State(api): State<Arc<Api>>,

@@ -19,7 +19,8 @@ use crate::operations::Operations;
 use crate::peer::Peers;
 use crate::takeovers::{LogSources, Takeovers};
 use crate::view::{
-    Alert, FileSystemRates, Metrics, Overview, PoolEvent, PoolOverview, Step, Takeover, VolumeRates,
+    Alert, FileSystemRates, HardwareFault, Metrics, Overview, PoolEvent, PoolOverview, Step,
+    Takeover, VolumeRates,
 };
 use crate::{Accounts, alerts, now_ms};
 
@@ -230,14 +231,13 @@ impl Sampler {
         }
         let metrics = metrics(&before, &statuses);
         let left = self.backend.left();
-        let own_faults = self.backend.hardware_faults();
-        let faults =
-            looking
-                .hardware
-                .of_all(own_faults, &cluster_state.heads, looking.peers.as_ref());
-        let mut overview = self.overview_of(here, &cluster_state, &served, &left, &statuses);
-        overview.hardware_faults = faults;
-        overview.alerts = alerts::of(&overview, &cluster_state.problems);
+        let faults = looking.hardware.of_all(
+            self.backend.hardware_faults(),
+            &cluster_state.heads,
+            looking.peers.as_ref(),
+        );
+        let mut overview =
+            self.overview_of(here, &cluster_state, &served, &left, &statuses, faults);
         looking.alerts.note(&mut overview.alerts, overview.at_ms);
         let last = last_takeover(&looking.takeovers, &served, &statuses);
         let places = LogSources {
@@ -280,6 +280,7 @@ impl Sampler {
         served: &BTreeMap<String, String>,
         left: &[PoolName],
         statuses: &BTreeMap<String, Arc<Status>>,
+        hardware_faults: Vec<HardwareFault>,
     ) -> Overview {
         let none = PoolLocation::default();
         let known = cluster_state.pools.keys().chain(served.keys());
@@ -297,7 +298,7 @@ impl Sampler {
                 .extend(shared.remove(name).unwrap_or_default());
             pool
         });
-        Overview {
+        let mut overview = Overview {
             appliance: cluster_state.appliance.clone(),
             this_head: here,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -306,7 +307,7 @@ impl Sampler {
             pools: pools.collect(),
             links: cluster_state.links.clone(),
             safeguards: cluster_state.safeguards.clone(),
-            hardware_faults: Vec::new(),
+            hardware_faults,
             last_takeover: None,
             alerts: Vec::new(),
             receivers: self
@@ -314,7 +315,9 @@ impl Sampler {
                 .notifier()
                 .map_or_else(Vec::new, Notifier::receivers),
             operations: self.operations.list(),
-        }
+        };
+        overview.alerts = alerts::of(&overview, &cluster_state.problems);
+        overview
     }
 
     /// Streams the events of a pool since the last sample.

@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use axum::Extension;
 use axum::extract::{Query, State};
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use control::answer::Status;
 use serde::Deserialize;
 use takeover::timeline::{Step as Mark, TimedStep, account};
@@ -142,15 +141,8 @@ pub(crate) async fn steps(
     Extension(link): Extension<Arc<Link>>,
     Query(about): Query<About>,
 ) -> Response {
-    if !link.is_head.load(std::sync::atomic::Ordering::Acquire) {
-        return StatusCode::FORBIDDEN.into_response();
-    }
     let backend = Arc::clone(&api.backend);
-    let read = tokio::task::spawn_blocking(move || backend.takeover_steps(&about.pool));
-    match read.await {
-        Ok(reported) => axum::Json(reported).into_response(),
-        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-    }
+    crate::peer::respond(&link, move || backend.takeover_steps(&about.pool)).await
 }
 
 #[cfg(test)]
