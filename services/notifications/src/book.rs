@@ -122,7 +122,7 @@ impl Message {
 /// The last message of a receiver. The heads exchange it, so that another head does not repeat a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Told {
+pub struct LastMessage {
     /// Counts the messages of all heads: clocks of heads differ, so that times do not order them.
     pub number: u64,
     /// The open causes of the last message, by their keys.
@@ -133,7 +133,7 @@ pub struct Told {
     pub life_day: u64,
 }
 
-impl Told {
+impl LastMessage {
     /// A later message has a greater value.
     pub const fn order(&self) -> (u64, u64) {
         (self.number, self.at_ms)
@@ -176,7 +176,7 @@ impl Attempts {
 #[serde(default)]
 pub struct Ledger {
     /// The last message.
-    pub told: Told,
+    pub last_message: LastMessage,
     /// The attempts of this head.
     pub attempts: Attempts,
     /// Causes that came and went since the last message.
@@ -318,14 +318,15 @@ impl Book {
                 .iter()
                 .filter(|one| is_for(&one.cause, name, receiver));
             let mut has_changed = ledger.add_passed(taken.cloned());
-            let is_told = |ledger: &Ledger, key: &String| ledger.told.open.contains_key(key);
+            let is_sent =
+                |ledger: &Ledger, key: &String| ledger.last_message.open.contains_key(key);
             let before = self.current.iter();
             let gone = before.filter(|(key, cause)| {
                 !current.contains_key(*key) && is_for(cause, name, receiver)
             });
             for (key, cause) in gone {
                 has_changed = true;
-                if !is_told(ledger, key) {
+                if !is_sent(ledger, key) {
                     ledger.add_passed([Passed {
                         key: key.clone(),
                         cause: cause.clone(),
@@ -340,8 +341,8 @@ impl Book {
             has_changed |= current
                 .iter()
                 .any(|(key, cause)| is_new(key, cause) && is_for(cause, name, receiver));
-            let told = &ledger.told.open;
-            let ended = told.keys().filter(|key| !current.contains_key(*key));
+            let reported = &ledger.last_message.open;
+            let ended = reported.keys().filter(|key| !current.contains_key(*key));
             let ended = ended.map(|key| {
                 let at_ms = ledger.ended.get(key).copied().unwrap_or(now_ms);
                 (key.clone(), at_ms)
@@ -388,12 +389,12 @@ impl Book {
             if is_alertmanager || (is_urgent && !ledger.is_limited(&message, now_ms)) {
                 return (now_ms >= settled_ms).then_some(message);
             }
-            message.hold_changes(&ledger.told);
+            message.hold_changes(&ledger.last_message);
         }
         let day = second / SECONDS_PER_DAY;
         let sign = receiver.sign_of_life_utc.map(|time| time.seconds());
         let is_time = sign.is_some_and(|time| second % SECONDS_PER_DAY >= time);
-        if is_time && ledger.told.life_day != day {
+        if is_time && ledger.last_message.life_day != day {
             message.reason = Reason::SignOfLife;
             return Some(message);
         }
@@ -406,8 +407,8 @@ impl Book {
             .open
             .values()
             .any(|one| one.severity == LeastSeverity::Error);
-        let told_ms = ledger.told.at_ms.min(now_ms);
-        let is_due = interval_ms > 0 && now_ms >= told_ms.saturating_add(interval_ms);
+        let sent_ms = ledger.last_message.at_ms.min(now_ms);
+        let is_due = interval_ms > 0 && now_ms >= sent_ms.saturating_add(interval_ms);
         let is_allowed = !is_silent || has_error;
         (is_due && is_allowed && !message.open.is_empty()).then_some(message)
     }
@@ -420,9 +421,9 @@ impl Book {
             .filter(|(_, cause)| is_for(cause, name, receiver))
             .map(|(key, cause)| (key.clone(), cause.clone()))
             .collect();
-        let told = &ledger.told.open;
+        let reported = &ledger.last_message.open;
         let new = open.iter().filter(|(key, cause)| {
-            let known = told.get(*key);
+            let known = reported.get(*key);
             known.is_none_or(|known| known.severity < cause.severity)
         });
         let mut new: Vec<Cause> = new.map(|(_, cause)| cause.clone()).collect();
@@ -432,7 +433,7 @@ impl Book {
             let has_one_state = !matches!(cause.about.as_str(), "appliance" | "cluster");
             has_one_state && new.iter().any(|one| one.about == cause.about)
         };
-        let ended = told.iter().filter(|(key, cause)| {
+        let ended = reported.iter().filter(|(key, cause)| {
             !open.contains_key(*key) && !is_replaced(cause) && is_for(cause, name, receiver)
         });
         let ended = ended.map(|(key, cause)| Passed {
@@ -474,21 +475,21 @@ impl Book {
         }
         if message.reason != Reason::Test {
             if !message.holds_changes {
-                ledger.told.open.clone_from(&message.open);
+                ledger.last_message.open.clone_from(&message.open);
             }
-            ledger.told.number += 1;
-            ledger.told.at_ms = now_ms;
+            ledger.last_message.number += 1;
+            ledger.last_message.at_ms = now_ms;
             if message.reason == Reason::SignOfLife {
-                ledger.told.life_day = now_ms / 1000 / SECONDS_PER_DAY;
+                ledger.last_message.life_day = now_ms / 1000 / SECONDS_PER_DAY;
             }
             // A cause that was over before the delivery is reported as over by the next message.
-            let told = &ledger.told.open;
+            let reported = &ledger.last_message.open;
             let is_new =
-                |one: &Passed| !message.passed.contains(one) && !told.contains_key(&one.key);
+                |one: &Passed| !message.passed.contains(one) && !reported.contains_key(&one.key);
             ledger.passed.retain(is_new);
             ledger.changed_ms = None;
-            let is_pending = told.keys().any(|key| !self.current.contains_key(key));
-            let is_unknown = self.current.keys().any(|key| !told.contains_key(key));
+            let is_pending = reported.keys().any(|key| !self.current.contains_key(key));
+            let is_unknown = self.current.keys().any(|key| !reported.contains_key(key));
             if is_pending || is_unknown || !ledger.passed.is_empty() {
                 ledger.changed_ms = Some((now_ms, now_ms));
             }
@@ -530,17 +531,19 @@ impl Book {
     }
 
     /// Adopts the last message of another head to the receiver, if that is newer.
-    pub fn adopt(&mut self, name: &str, told: &Told, now_ms: u64) {
+    pub fn adopt(&mut self, name: &str, last_message: &LastMessage, now_ms: u64) {
         let Some(ledger) = self.receivers.get_mut(name) else {
             return;
         };
-        if told.order() <= ledger.told.order() {
+        if last_message.order() <= ledger.last_message.order() {
             return;
         }
-        ledger.told = told.clone();
-        let told_ms = told.at_ms.min(now_ms);
-        ledger.passed.retain(|one| one.ended_ms > told_ms);
-        ledger.ended.retain(|key, _| told.open.contains_key(key));
+        ledger.last_message = last_message.clone();
+        let sent_ms = last_message.at_ms.min(now_ms);
+        ledger.passed.retain(|one| one.ended_ms > sent_ms);
+        ledger
+            .ended
+            .retain(|key, _| last_message.open.contains_key(key));
         ledger.has_changed(now_ms);
     }
 }
@@ -588,11 +591,12 @@ impl Message {
     }
 
     /// Leaves out the changes since the last message.
-    fn hold_changes(&mut self, told: &Told) {
+    fn hold_changes(&mut self, last_message: &LastMessage) {
         self.new.clear();
         self.ended.clear();
         self.passed.clear();
-        self.open.retain(|key, _| told.open.contains_key(key));
+        self.open
+            .retain(|key, _| last_message.open.contains_key(key));
         self.holds_changes = true;
     }
 

@@ -48,9 +48,9 @@ pub const fn severity_name(severity: LeastSeverity) -> &'static str {
 /// Renders a message that `head` of `appliance` sends at `at_ms`.
 pub fn render(message: &Message, appliance: &str, head: &str, at_ms: u64) -> Rendered {
     let open = message.open.values();
-    let told = message.new.iter();
+    let last_message = message.new.iter();
     let passed = message.passed.iter().map(|one| &one.cause);
-    let worst = told.chain(passed).map(|cause| cause.severity).max();
+    let worst = last_message.chain(passed).map(|cause| cause.severity).max();
     let worst = worst.or_else(|| open.clone().map(|cause| cause.severity).max());
     let subject = one_line(&format!("[{appliance}] {}", subject(message)));
     let mut text = format!(

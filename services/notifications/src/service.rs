@@ -18,7 +18,7 @@ use control::Failure;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::book::{Attempts, Book, Message, Told};
+use crate::book::{Attempts, Book, LastMessage, Message};
 use crate::message::{Rendered, render, severity_name};
 use crate::send::send;
 
@@ -74,7 +74,7 @@ struct Report {
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct ReceiverReport {
-    told: Told,
+    last_message: LastMessage,
     attempts: Attempts,
 }
 
@@ -213,10 +213,12 @@ impl Service {
             for (name, receiver) in &report.receivers {
                 let order = |inner: &Inner| {
                     let ledger = inner.book.receivers.get(name);
-                    ledger.map(|ledger| ledger.told.order())
+                    ledger.map(|ledger| ledger.last_message.order())
                 };
                 let before = order(&inner);
-                inner.book.adopt(name, &receiver.told, api::now_ms());
+                inner
+                    .book
+                    .adopt(name, &receiver.last_message, api::now_ms());
                 inner.is_dirty |= before != order(&inner);
             }
             inner.reports.insert(head, (Instant::now(), report));
@@ -293,20 +295,20 @@ impl Service {
         });
         // The resolver of names may block for longer than a message is awaited.
         runtime.shutdown_background();
-        let mut told = Vec::new();
+        let mut outcomes = Vec::new();
         for ((name, _, message), result) in due.into_iter().zip(results) {
             let (rendered, result) = match result {
                 Ok((rendered, result)) => (Some(rendered), result),
                 Err(error) => (None, Err(format!("the attempt ended: {error}"))),
             };
             self.note(&name, &message, rendered, &result);
-            told.push(ReceiverTest {
+            outcomes.push(ReceiverTest {
                 receiver: name,
                 is_delivered: result.is_ok(),
                 why: result.err(),
             });
         }
-        told
+        outcomes
     }
 
     fn note(
@@ -482,7 +484,7 @@ impl Notifier for Service {
         let inner = self.lock();
         let receivers = inner.book.receivers.iter().map(|(name, ledger)| {
             let report = ReceiverReport {
-                told: ledger.told.clone(),
+                last_message: ledger.last_message.clone(),
                 attempts: ledger.attempts.clone(),
             };
             (name.clone(), report)

@@ -372,9 +372,9 @@ fn another_head_continues_where_the_first_one_stopped() {
     second.is_broken = true;
     second.pass(&[DISK], 60);
     second.is_broken = false;
-    let told = first.book.receivers["duty"].told.clone();
+    let last_message = first.book.receivers["duty"].last_message.clone();
     let now_ms = second.now_s * 1000;
-    second.book.adopt("duty", &told, now_ms);
+    second.book.adopt("duty", &last_message, now_ms);
     second
         .book
         .receivers
@@ -386,8 +386,8 @@ fn another_head_continues_where_the_first_one_stopped() {
     second.pass(&[], 100);
     second.assert_sent(&["180 ended(sda has 3 errors)"]);
     // An older state is not adopted.
-    second.book.adopt("duty", &told, now_ms);
-    assert!(second.book.receivers["duty"].told.open.is_empty());
+    second.book.adopt("duty", &last_message, now_ms);
+    assert!(second.book.receivers["duty"].last_message.open.is_empty());
 }
 
 #[test]

@@ -153,16 +153,17 @@ fn alertmanager_alerts(message: &Rendered) -> Value {
     open.chain(over).chain(sign).collect()
 }
 
+/// Opens a file for reading. A pipe that no process writes to must not block.
+fn open(path: &Path) -> std::io::Result<std::fs::File> {
+    let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+    let mut options = std::fs::File::options();
+    options.read(true).custom_flags(flags).open(path)
+}
+
 /// Reads the password or token in a file. Other users must not be able to read it.
 fn read_secret(path: &Path) -> Result<Zeroizing<String>, String> {
     let failed = |why: &dyn std::fmt::Display| format!("read {}: {why}", path.display());
-    // A pipe that no process writes to must not block.
-    let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
-    let file = std::fs::File::options()
-        .read(true)
-        .custom_flags(flags)
-        .open(path);
-    let file = file.map_err(|error| failed(&error))?;
+    let file = open(path).map_err(|error| failed(&error))?;
     let about = file.metadata().map_err(|error| failed(&error))?;
     if !about.is_file() {
         return Err(failed(&"it is no file"));
@@ -194,13 +195,7 @@ fn read_authorities(path: Option<&Path>) -> Result<Vec<u8>, String> {
     let path = path.unwrap_or(Path::new(SYSTEM_AUTHORITIES));
     let failed = |error: std::io::Error| format!("read authorities in {}: {error}", path.display());
     let mut bytes = Vec::new();
-    // A pipe that no process writes to must not block.
-    let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
-    let file = std::fs::File::options()
-        .read(true)
-        .custom_flags(flags)
-        .open(path)
-        .map_err(failed)?;
+    let file = open(path).map_err(failed)?;
     file.take(AUTHORITIES_BYTES_MAX)
         .read_to_end(&mut bytes)
         .map_err(failed)?;
