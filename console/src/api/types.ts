@@ -3330,6 +3330,42 @@ export interface components {
              */
             since_ms: number;
         };
+        /** @description An uninterruptible power supply. */
+        PowerSupply: {
+            /**
+             * Format: uint8
+             * @description The charge of its battery.
+             */
+            charge_percent?: number | null;
+            /** @description The heads that it supplies. */
+            heads: string[];
+            /** @description Its name in the appliance file. */
+            name: string;
+            /**
+             * Format: uint32
+             * @description How long its battery can supply the load.
+             */
+            runtime_s?: number | null;
+            /** @description `mains`, `battery`, `low` or `unknown`. */
+            state: string;
+            /** @description Its status, as reported, such as `OL CHRG`. Absent if it has not responded. */
+            status?: string | null;
+            /** @description Its name in NUT: `NAME@ADDRESS`. */
+            ups: string;
+        };
+        /** @description The power supplies of the appliance file, as this head reads them. */
+        PowerView: {
+            /** @description The supplies. */
+            feeds: components["schemas"]["PowerSupply"][];
+            /** @description The power of each head: `good`, `battery`, `low` or `unknown`. */
+            heads: {
+                [key: string]: string;
+            };
+            /** @description When heads shut down. */
+            next: string;
+            /** @description Sentences about the supplies. */
+            problems: string[];
+        };
         /** @description Privilege levels of IPMI that may switch the power. */
         Privilege: "operator" | "administrator";
         /** @description A set of time-outs that were tested together. */
@@ -5635,6 +5671,8 @@ export type PortalSet = components['schemas']['PortalSet'];
 export type PortalView = components['schemas']['PortalView'];
 export type Portals = components['schemas']['Portals'];
 export type PowerOffView = components['schemas']['PowerOffView'];
+export type PowerSupply = components['schemas']['PowerSupply'];
+export type PowerView = components['schemas']['PowerView'];
 export type Privilege = components['schemas']['Privilege'];
 export type Profile = components['schemas']['Profile'];
 export type Program = components['schemas']['Program'];

@@ -1,6 +1,6 @@
-// The disks of this head: health, slots and locate lights.
+// The disks of this head: health, slots and locate lights; and the power supplies.
 
-import type { DiskView, Done } from "../api/types";
+import type { DiskView, Done, PowerSupply, PowerView } from "../api/types";
 import { post } from "../api/client";
 import { Button, Card, Table } from "../parts/basics";
 import { bytes } from "../parts/format";
@@ -60,6 +60,34 @@ export function DisksCard() {
           { title: "Actions", quiet: true, cell: (disk) => <Light disk={disk} /> },
         ]}
       />
+    </Card>
+  );
+}
+
+const minutes = (seconds: number): string => `${Math.floor(seconds / 60)} min`;
+
+/** Nothing if the appliance file lists no power supply. */
+export function PowerCard() {
+  const power = useLoaded<PowerView | null>("/power").data;
+  if (!power) return null;
+  return (
+    <Card title="Power supplies" wide>
+      <Table<PowerSupply>
+        caption="Power supplies"
+        rows={power.feeds}
+        keyOf={(feed) => feed.name}
+        empty="The appliance file lists no power supply."
+        columns={[
+          { title: "Supply", cell: (feed) => feed.name },
+          { title: "UPS", cell: (feed) => <code>{feed.ups}</code> },
+          { title: "State", cell: (feed) => <State word={feed.state} /> },
+          { title: "Charge", number: true, cell: (feed) => feed.charge_percent == null ? "–" : `${feed.charge_percent} %` },
+          { title: "Runtime", number: true, cell: (feed) => feed.runtime_s == null ? "–" : minutes(feed.runtime_s) },
+          { title: "Heads", cell: (feed) => feed.heads.join(", ") },
+        ]}
+      />
+      {power.problems.map((problem) => <p key={problem} class="muted">{problem}</p>)}
+      <p class="muted">Next: {power.next}</p>
     </Card>
   );
 }

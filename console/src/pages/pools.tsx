@@ -14,7 +14,7 @@ import { overview } from "../state/live";
 import { useLoaded } from "../state/loaded";
 import { complain, tell } from "../state/notices";
 import { go, link } from "../state/route";
-import { DisksCard } from "./hardware";
+import { DisksCard, PowerCard } from "./hardware";
 import { groupsOf, layoutProblem, LAYOUTS, type Layout } from "./layouts";
 import { lost, Overwrite } from "./overwrite";
 import { canServe, ServeButton } from "./pool";
@@ -46,6 +46,7 @@ export function PoolsPage() {
         />
       </Card>
       <DisksCard />
+      <PowerCard />
       {others.length > 0 && <Found pools={others} reload={found.reload} />}
       {creating && <CreatePool onClose={() => setCreating(false)} />}
     </Page>

@@ -377,6 +377,10 @@ pub(crate) fn disks(api: &Api, _: &Call) -> Result<Reply, Failure> {
     Reply::of(api.backend.disks()?)
 }
 
+pub(crate) fn power(api: &Api, _: &Call) -> Result<Reply, Failure> {
+    Reply::of(api.backend.power())
+}
+
 pub(crate) fn locate(api: &Api, call: &Call) -> Result<Reply, Failure> {
     let Locate { disk, on } = call.input()?;
     Reply::of(bare(api.backend.locate(&disk, on)?))

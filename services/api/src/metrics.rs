@@ -19,7 +19,7 @@ use control::answer::{DeviceView, PoolSpace, PoolStatus, Status, VolumeActivity}
 use crate::Api;
 use crate::backend::{HeartbeatLosses, HostLosses, InterfaceCounters, PeerLosses};
 use crate::caller::{self, Link};
-use crate::view::{Overview, ReceiverView};
+use crate::view::{Overview, PowerView, ReceiverView};
 
 /// The content type of the response.
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -619,7 +619,42 @@ fn of_head(api: &Api) -> Vec<Family> {
         ];
         faults.add(&labels, 1.0);
     }
-    vec![connections, streams, refused, power, heat, fans, faults]
+    let mut families = vec![connections, streams, refused, power, heat, fans, faults];
+    families.extend(of_power(api.backend.power().unwrap_or_default()));
+    families
+}
+
+/// The states of a power supply.
+const SUPPLY_STATES: [&str; 4] = ["mains", "battery", "low", "unknown"];
+
+fn of_power(power: PowerView) -> [Family; 3] {
+    let gauge = |name, help| Family::new(name, "gauge", help);
+    let mut states = gauge(
+        "bulkhead_ups_state",
+        "1 for the state of the power supply, 0 for the other states.",
+    );
+    let mut charge = gauge(
+        "bulkhead_ups_charge_ratio",
+        "Charge of the battery of the power supply.",
+    );
+    let mut runtime = gauge(
+        "bulkhead_ups_runtime_seconds",
+        "How long the battery can supply the load.",
+    );
+    for feed in &power.feeds {
+        let name = ("supply", feed.name.as_str());
+        for state in SUPPLY_STATES {
+            let is_this = f64::from(u8::from(feed.state == state));
+            states.add(&[name, ("state", state)], is_this);
+        }
+        if let Some(percent) = feed.charge_percent {
+            charge.add(&[name], f64::from(percent) / 100.0);
+        }
+        if let Some(seconds) = feed.runtime_s {
+            runtime.add(&[name], f64::from(seconds));
+        }
+    }
+    [states, charge, runtime]
 }
 
 fn of_interfaces(interfaces: &[InterfaceCounters]) -> Vec<Family> {
@@ -695,6 +730,46 @@ fn of_protocols(losses: &[HostLosses]) -> Family {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::view::PowerSupply;
+
+    #[test]
+    fn a_power_supply_has_one_state_and_no_reading_that_it_does_not_report() {
+        let supply = |name: &str, state: &str, charge_percent| PowerSupply {
+            name: name.to_owned(),
+            state: state.to_owned(),
+            charge_percent,
+            ..PowerSupply::default()
+        };
+        let view = PowerView {
+            feeds: vec![
+                supply("a", "battery", Some(64)),
+                supply("b", "unknown", None),
+            ],
+            ..PowerView::default()
+        };
+        let mut text = String::new();
+        for family in of_power(view) {
+            family.text(&mut text);
+        }
+        let samples: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        let state = |supply, state, value| {
+            format!(r#"bulkhead_ups_state{{supply="{supply}",state="{state}"}} {value}"#)
+        };
+        assert_eq!(
+            samples,
+            [
+                state("a", "mains", 0),
+                state("a", "battery", 1),
+                state("a", "low", 0),
+                state("a", "unknown", 0),
+                state("b", "mains", 0),
+                state("b", "battery", 0),
+                state("b", "low", 0),
+                state("b", "unknown", 1),
+                r#"bulkhead_ups_charge_ratio{supply="a"} 0.64"#.to_owned(),
+            ]
+        );
+    }
 
     #[test]
     fn client_and_head_losses_are_one_metric() {

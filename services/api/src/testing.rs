@@ -24,8 +24,8 @@ use crate::backend::{
 };
 use crate::caller::{CSRF_HEADER, Link};
 use crate::view::{
-    ApplianceFile, DiskView, DrillView, HardwareFault, Overview, ReceiverTest, ReceiverView, Said,
-    Sensor, SentMessage,
+    ApplianceFile, DiskView, DrillView, HardwareFault, Overview, PowerSupply, PowerView,
+    ReceiverTest, ReceiverView, Said, Sensor, SentMessage,
 };
 use crate::{Api, MissingKey, Peers, Role};
 
@@ -174,6 +174,18 @@ impl Backend for TestBackend {
     }
     fn sensors(&self) -> Vec<Sensor> {
         Vec::new()
+    }
+    fn power(&self) -> Option<PowerView> {
+        Some(PowerView {
+            feeds: vec![PowerSupply {
+                name: "a".into(),
+                state: "battery".into(),
+                charge_percent: Some(64),
+                runtime_s: Some(1330),
+                ..PowerSupply::default()
+            }],
+            ..PowerView::default()
+        })
     }
     fn interfaces(&self) -> Vec<InterfaceCounters> {
         Vec::new()

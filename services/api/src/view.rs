@@ -661,6 +661,41 @@ pub struct HardwareFault {
     pub faults: Vec<String>,
 }
 
+/// The power supplies of the appliance file, as this head reads them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PowerView {
+    /// The supplies.
+    pub feeds: Vec<PowerSupply>,
+    /// The power of each head: `good`, `battery`, `low` or `unknown`.
+    pub heads: BTreeMap<String, String>,
+    /// When heads shut down.
+    pub next: String,
+    /// Sentences about the supplies.
+    pub problems: Vec<String>,
+}
+
+/// An uninterruptible power supply.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PowerSupply {
+    /// Its name in the appliance file.
+    pub name: String,
+    /// Its name in NUT: `NAME@ADDRESS`.
+    pub ups: String,
+    /// `mains`, `battery`, `low` or `unknown`.
+    pub state: String,
+    /// Its status, as reported, such as `OL CHRG`. Absent if it has not responded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<String>,
+    /// The charge of its battery.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub charge_percent: Option<u8>,
+    /// How long its battery can supply the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime_s: Option<u32>,
+    /// The heads that it supplies.
+    pub heads: Vec<String>,
+}
+
 /// A reading of a head's sensor.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sensor {

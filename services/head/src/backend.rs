@@ -13,7 +13,7 @@ use api::backend::{
     ApplianceInput, ApplianceVerb, ClusterState, DrillInput, HostLosses, InterfaceCounters,
     Listener, PeerLosses, Progress,
 };
-use api::view::{DiskView, DrillView, HardwareFault, Said, Sensor};
+use api::view::{DiskView, DrillView, HardwareFault, PowerView, Said, Sensor};
 use api::{Backend, Notifier};
 use cluster::host::{Host as _, Local};
 use cluster::process::Invocation;
@@ -518,6 +518,10 @@ impl Backend for Host {
 
     fn sensors(&self) -> Vec<Sensor> {
         self.sensors.get(&self.args.file)
+    }
+
+    fn power(&self) -> Option<PowerView> {
+        self.power.shown()
     }
 
     fn interfaces(&self) -> Vec<InterfaceCounters> {

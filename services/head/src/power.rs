@@ -5,15 +5,15 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use appliance::{Appliance, Feed};
+use api::view::{PowerSupply, PowerView};
+use appliance::{Appliance, Feed, Ups};
 use cluster::host::Local;
 use cluster::power::{
-    Action, Actor, ClusterView, HeadPower, Judge, Limits, Reading, Session, Silence, Supply,
+    Action, Actor, ClusterView, Judge, Limits, Reading, Session, Silence, Supply,
 };
 use control::Failure;
 use pool_access::common::Common;
 use rendering::{Printer, Table};
-use serde::Serialize;
 use units::HeadName;
 
 use super::cluster_view;
@@ -35,6 +35,8 @@ const NOTE: &str = "power.left";
 pub struct PowerWatch {
     /// `None` before the first poll, and in a process that does not watch.
     problems: Mutex<Option<Vec<String>>>,
+    /// As of the last poll. `None` if the file lists no supplies.
+    shown: Mutex<Option<PowerView>>,
 }
 
 impl PowerWatch {
@@ -49,7 +51,16 @@ impl PowerWatch {
         }
     }
 
-    fn store(&self, problems: Vec<String>) {
+    /// The supplies, as of the last poll.
+    pub fn shown(&self) -> Option<PowerView> {
+        self.shown.lock().expect("no holder panics").clone()
+    }
+
+    fn store(&self, problems: Vec<String>, shown: Option<PowerView>) {
+        *self.shown.lock().expect("no holder panics") = shown.map(|shown| PowerView {
+            problems: problems.clone(),
+            ..shown
+        });
         let mut known = self.problems.lock().expect("no holder panics");
         // The charge changes with each reply.
         let without_numbers =
@@ -145,7 +156,7 @@ pub fn watch(watch: &PowerWatch, args: &HeadArgs, common: &Common) {
                 (has_marks || is_start || actor.has_left()) && release(&actor)
             });
             is_start = false;
-            watch.store(Vec::new());
+            watch.store(Vec::new(), None);
             std::thread::sleep(IDLE_INTERVAL);
             continue;
         };
@@ -173,7 +184,7 @@ pub fn watch(watch: &PowerWatch, args: &HeadArgs, common: &Common) {
             problems.extend(act(&mut judge, &actor, cluster.as_ref(), started.elapsed()));
         }
         rounds += 1;
-        watch.store(problems);
+        watch.store(problems, Some(view(&judge, appliance, ups)));
         std::thread::sleep(match all_well {
             true => POLL_INTERVAL,
             false => POLL_INTERVAL_ON_BATTERY,
@@ -247,22 +258,32 @@ impl Polled {
     }
 }
 
-/// `head power`, as JSON.
-#[derive(Debug, Serialize)]
-struct PowerReport {
-    feeds: Vec<FeedReport>,
-    heads: BTreeMap<HeadName, HeadPower>,
-    next: String,
-    problems: Vec<String>,
-}
-
-#[derive(Debug, Serialize)]
-struct FeedReport {
-    name: String,
-    ups: String,
-    state: Supply,
-    reading: Option<Reading>,
-    heads: Vec<HeadName>,
+/// The supplies, as they replied last.
+fn view(judge: &Judge, appliance: &Appliance, ups: &Ups) -> PowerView {
+    let every_head = || appliance.heads.keys().cloned().collect::<Vec<HeadName>>();
+    let feed = |(name, feed): (&String, &Feed)| {
+        let reading = judge.last(name).0;
+        let heads = feed.heads.clone().unwrap_or_else(every_head);
+        PowerSupply {
+            name: name.clone(),
+            ups: feed.ups.to_string(),
+            state: judge.supply(name).to_string(),
+            status: reading.map(|reading| reading.status.clone()),
+            charge_percent: reading.and_then(|reading| reading.charge_percent),
+            runtime_s: reading.and_then(|reading| reading.runtime_s),
+            heads: heads.iter().map(ToString::to_string).collect(),
+        }
+    };
+    let heads = appliance
+        .heads
+        .keys()
+        .map(|head| (head.to_string(), judge.power(ups, head).to_string()));
+    PowerView {
+        feeds: ups.feeds.iter().map(feed).collect(),
+        heads: heads.collect(),
+        next: judge.prospect(appliance),
+        problems: judge.problems(appliance),
+    }
 }
 
 /// Shows the supplies, as they report now.
@@ -278,50 +299,22 @@ pub fn show(file: &Path, out: Printer) -> Result<(), Failure> {
         .advise("add `[ups.feeds.NAME]` to it, as the guide to power supplies describes"));
     };
     let ups = appliance.ups.as_ref().expect("it was polled");
-    let feeds = ups.feeds.iter().map(|(name, feed)| FeedReport {
-        name: name.clone(),
-        ups: feed.ups.to_string(),
-        state: judge.supply(name),
-        reading: judge.last(name).0.cloned(),
-        heads: feed
-            .heads
-            .clone()
-            .unwrap_or_else(|| appliance.heads.keys().cloned().collect()),
-    });
-    let report = PowerReport {
-        feeds: feeds.collect(),
-        heads: appliance
-            .heads
-            .keys()
-            .map(|head| (head.clone(), judge.power(ups, head)))
-            .collect(),
-        next: judge.prospect(&appliance),
-        problems: judge.problems(&appliance),
-    };
+    let report = view(&judge, &appliance, ups);
     out.either(&report, || shown(&report))
 }
 
-fn shown(report: &PowerReport) -> String {
+fn shown(report: &PowerView) -> String {
     let dash = || "-".to_owned();
     let mut table = Table::new(&["SUPPLY", "UPS", "STATE", ">CHARGE", ">RUNTIME", "HEADS"]);
     for feed in &report.feeds {
-        let state = match feed.state {
-            Supply::Mains => "mains",
-            Supply::Battery => "battery",
-            Supply::Low => "low",
-            Supply::Unknown => "unknown",
-        };
-        let reading = feed.reading.as_ref();
-        let charge = reading.and_then(|reading| reading.charge_percent);
-        let runtime = reading.and_then(|reading| reading.runtime_s);
-        let heads: Vec<&str> = feed.heads.iter().map(|head| head.as_str()).collect();
+        let (charge, runtime) = (feed.charge_percent, feed.runtime_s);
         table.row([
             feed.name.clone(),
             feed.ups.clone(),
-            state.to_owned(),
+            feed.state.clone(),
             charge.map_or_else(dash, |charge| format!("{charge} %")),
             runtime.map_or_else(dash, |time| format!("{} min", time / 60)),
-            heads.join(", "),
+            feed.heads.join(", "),
         ]);
     }
     let problems = report

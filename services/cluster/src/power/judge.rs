@@ -10,7 +10,6 @@ use std::fmt;
 use std::time::Duration;
 
 use appliance::{Appliance, Ups, UpsAddress};
-use serde::Serialize;
 use units::HeadName;
 
 use super::nut::Reading;
@@ -66,8 +65,7 @@ impl Limits {
 }
 
 /// The state of one supply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Supply {
     /// The mains supply its load.
     Mains,
@@ -80,8 +78,7 @@ pub enum Supply {
 }
 
 /// The power of one head.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeadPower {
     /// At least one supply has mains.
     Good,
@@ -105,8 +102,7 @@ pub struct ClusterView {
 }
 
 /// An action of this head.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// None.
     None,
@@ -456,6 +452,28 @@ fn shown_charge(reading: &Reading) -> String {
         .runtime_s
         .map(|time| format!(", for {} min {} s", time / 60, time % 60));
     charge.into_iter().chain(runtime).collect()
+}
+
+impl fmt::Display for Supply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Mains => "mains",
+            Self::Battery => "battery",
+            Self::Low => "low",
+            Self::Unknown => "unknown",
+        })
+    }
+}
+
+impl fmt::Display for HeadPower {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Good => "good",
+            Self::Battery => "battery",
+            Self::Low => "low",
+            Self::Unknown => "unknown",
+        })
+    }
 }
 
 impl fmt::Display for Action {

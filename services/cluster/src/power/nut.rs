@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use appliance::{Feed, UpsAddress};
-use serde::Serialize;
 
 /// Time limit for a connection.
 const CONNECT_WAIT: Duration = Duration::from_secs(2);
@@ -23,7 +22,7 @@ const TEXT_CHARS_MAX: usize = 80;
 const RUNTIME_MAX_S: f64 = 1e7;
 
 /// The state that a UPS reports.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     /// Its status, as reported, such as `OL CHRG`.
     pub status: String,
