@@ -27,11 +27,14 @@ POLL_SECONDS = 1.0
 LAB_BYTES = 3 << 30
 # The cache of the example does not fit into this host. A busy host is slow to respond.
 FILE_CHANGES = (('arc = "32G"', 'arc = "512M"'), ("[quorum]", "[timeouts]\ntoken_ms = 3000\nconsensus_ms = 3600\ntakeover_budget_s = 30\n\n[quorum]"))
+# Empty disks in the bays of the old ones.
+BLANK = "for disk in /dev/disk/by-id/*; do size=$(stat -L -c %s $disk); truncate -s 0 $disk; truncate -s $size $disk; done"
+# It must not be powered on before the other head has it powered off, too.
+AWAY = ("exec", "left", "for try in $(seq 120); do crm_mon -1 | grep -q 'OFFLINE: \\[ right' && exit; sleep 1; done; exit 1")
 # The state of a new server with the addresses and the passwords of the old one.
 EMPTY = (
     "rm -rf /etc/bulkhead/legs /etc/bulkhead/*.toml /etc/bulkhead/await-heads /etc/bulkhead/head/peer-key /etc/corosync/authkey"
-    " /etc/corosync/corosync.conf /var/lib/bulkhead/* /var/lib/pacemaker/* /var/lib/corosync/*;"
-    " for disk in /dev/disk/by-id/*; do size=$(stat -L -c %s $disk); truncate -s 0 $disk; truncate -s $size $disk; done"
+    " /etc/corosync/corosync.conf /var/lib/bulkhead/* /var/lib/pacemaker/* /var/lib/corosync/*; " + BLANK
 )
 # The lab starts the witness with its options as arguments.
 WITNESS_CONF = r"tr '\0' ' ' < /proc/$(pgrep -x bulkhead-witnes)/cmdline | sed 's/.* serve /OPTIONS=/' > /etc/bulkhead/witness.conf"
@@ -40,10 +43,9 @@ EVENTS = {
     "Both heads are down": tuple(("power", head, state) for state in ("off", "on") for head in ("left", "right")),
     "Rebuild a head from nothing": (
         ("exec", "witness", WITNESS_CONF), ("exec", "right", EMPTY), ("power", "right", "off"),
-        # It must not be powered on before the other head has it powered off, too.
-        ("exec", "left", "for try in $(seq 120); do crm_mon -1 | grep -q 'OFFLINE: \\[ right' && exit; sleep 1; done; exit 1"),
-        ("power", "right", "on"),
+        AWAY, ("power", "right", "on"),
     ),
+    "All disks of a head are lost": (("exec", "right", BLANK), ("power", "right", "off"), AWAY, ("power", "right", "on")),
     "Replace the witness": (("exec", "witness", "pkill -x bulkhead-witnes; rm -rf /var/lib/bulkhead-witness/*"),),
     "Replace a disk of a leg": (("exec", "right", f"truncate -s $(stat -L -c %s {DISK}01) {DISK}09"),),
 }

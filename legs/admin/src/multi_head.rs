@@ -139,7 +139,15 @@ impl LegsOfPool {
         }
         let (file, name) = (self.multi_head.file(), &self.pool);
         let device = |disk| self.multi_head.place(disk).to_string_lossy().into_owned();
-        let mut advice = requests::advice((&file, &self.path), name, &shown);
+        // Read only when an old configuration can be the cause: this is called each second.
+        let is_suspect = requests::has_other_configuration(&shown);
+        let read = is_suspect.then(|| legs_config::read(&self.path).ok());
+        let mut advice = match read.flatten() {
+            Some(read) if requests::is_outdated(&file, &read, name) => {
+                requests::advice_if_outdated((&file, &self.path), name, &shown)
+            }
+            _ => requests::advice((&file, &self.path), name, &shown),
+        };
         if let Some(side) = self.side.get() {
             let is_part = |disk| side.is_part(disk);
             advice.extend(requests::unfinished_additions(&file, name, &shown, is_part));

@@ -433,6 +433,41 @@ pub fn advice(
     advice
 }
 
+/// Whether a member has another configuration, or another certificate than in that of this server.
+pub fn has_other_configuration(shown: &PublishedState) -> bool {
+    let mut reasons = shown.unresponsive.values();
+    !shown.differing.is_empty() || reasons.any(|why| matches!(why, Unresponsive::Stranger(_)))
+}
+
+/// Whether the file that was `read` now has other addresses or fingerprints of the same members, and the same legs.
+pub fn is_outdated(file: &LegsFile, read: &LegsFile, pool: &PoolName) -> bool {
+    let is_same_set =
+        read.membership() == file.membership() && read.pools.get(pool) == file.pools.get(pool);
+    is_same_set && read.members != file.members
+}
+
+/// The same as [`advice`], if [`is_outdated`]: the consequences of the old configuration are left out.
+pub fn advice_if_outdated(
+    (file, path): (&LegsFile, &Path),
+    pool: &PoolName,
+    shown: &PublishedState,
+) -> Vec<Advice> {
+    let mut rest = shown.clone();
+    rest.differing.clear();
+    rest.unresponsive
+        .retain(|_, why| !matches!(why, Unresponsive::Stranger(_)));
+    let why = format!(
+        "the pool's server has read an older {}: since then the address or fingerprint of a member has changed there",
+        path.display()
+    );
+    let what = format!(
+        "restart the pool's server at a quiet time: in a cluster `crm_resource --restart --resource pool-{pool}`"
+    );
+    let mut all = vec![Advice::new(Severity::Error, what, why)];
+    all.extend(advice((file, path), pool, &rest));
+    all
+}
+
 /// Advice on a member that does not respond.
 fn of_unresponsive(
     (file, path): (&LegsFile, &Path),
@@ -544,6 +579,36 @@ mod tests {
 
     fn tank() -> PoolName {
         "tank".parse().expect("a name")
+    }
+
+    /// A head has a new key, and the file on disk its fingerprint: the restart is the only advice about it.
+    #[test]
+    fn changed_fingerprint_in_the_file_advises_a_restart_of_the_server() {
+        let file = two_heads();
+        let record = Record::new(123, Ballot::default(), [DiskId(11), DiskId(22)]);
+        let mut shown = shown(record);
+        assert!(!has_other_configuration(&shown));
+        let stranger = Unresponsive::Stranger("another certificate".to_owned());
+        shown.unresponsive.insert(MemberId(2), stranger);
+        shown.differing.insert(MemberId(2));
+        assert!(has_other_configuration(&shown));
+
+        let mut read = file.clone();
+        assert!(!is_outdated(&file, &read, &tank()), "nothing has changed");
+        let own = read.members[&file.me].fingerprint;
+        for member in read.members.values_mut() {
+            member.fingerprint = own;
+        }
+        assert!(is_outdated(&file, &read, &tank()));
+        let mut fewer = read.clone();
+        fewer.members.retain(|name, _| *name == file.me);
+        assert!(!is_outdated(&file, &fewer, &tank()), "another set of members");
+
+        let all = advice_if_outdated((&file, Path::new("/legs")), &tank(), &shown);
+        let all: Vec<String> = all.iter().map(ToString::to_string).collect();
+        assert!(all[0].contains("crm_resource --restart --resource pool-tank"));
+        let rest = all[1..].join(" ");
+        assert!(!rest.contains("differs") && !rest.contains("certificate"), "{rest}");
     }
 
     #[test]
