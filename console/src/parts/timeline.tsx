@@ -50,9 +50,12 @@ export function Steps({ steps, whole_ms }: { steps: Step[]; whole_ms: number }) 
 }
 
 function describe(takeover: Takeover): string {
-  const took = takeover.duration_ms ? ` in ${duration(takeover.duration_ms)}` : "";
+  // Then it is not known how long the pool was not served before.
+  const countsFromStart = takeover.steps[0]?.name === "server started";
+  const took = !takeover.duration_ms ? "" : countsFromStart ? `, ${duration(takeover.duration_ms)} after its start` : ` in ${duration(takeover.duration_ms)}`;
   if (takeover.kind === "start") return `${takeover.pool} started on ${takeover.to}${took}.`;
   if (takeover.kind === "restart") return `The server of ${takeover.pool} ended, and was started again on ${takeover.to}${took}.`;
+  if (takeover.kind === "takeover" && countsFromStart) return `${takeover.to} started the server of ${takeover.pool}${took}.`;
   const from = takeover.from ? ` from ${takeover.from}` : "";
   return takeover.kind === "hand-over"
     ? `${takeover.pool} was handed over${from} to ${takeover.to}${took}.`

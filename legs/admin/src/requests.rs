@@ -602,13 +602,19 @@ mod tests {
         assert!(is_outdated(&file, &read, &tank()));
         let mut fewer = read.clone();
         fewer.members.retain(|name, _| *name == file.me);
-        assert!(!is_outdated(&file, &fewer, &tank()), "another set of members");
+        assert!(
+            !is_outdated(&file, &fewer, &tank()),
+            "another set of members"
+        );
 
         let all = advice_if_outdated((&file, Path::new("/legs")), &tank(), &shown);
         let all: Vec<String> = all.iter().map(ToString::to_string).collect();
         assert!(all[0].contains("crm_resource --restart --resource pool-tank"));
         let rest = all[1..].join(" ");
-        assert!(!rest.contains("differs") && !rest.contains("certificate"), "{rest}");
+        assert!(
+            !rest.contains("differs") && !rest.contains("certificate"),
+            "{rest}"
+        );
     }
 
     #[test]

@@ -16,6 +16,7 @@ use control::Failure;
 use pool_access::common::Common;
 use pool_access::{client_export, engines, mount, pools, reconnect, rescue, watch};
 use rendering::Printer;
+use units::PoolName;
 
 use crate::cli::{Cli, Command, Plan, Program};
 
@@ -96,7 +97,9 @@ fn ask(plan: Plan, common: &Common, out: Printer) -> Result<(), Failure> {
             pool,
             previous_owner_is_stopped,
             devices,
-        } => pool_access::take_over(common, &pool, previous_owner_is_stopped, &devices)?,
+        } => noted(common, "pool.import", &pool, || {
+            pool_access::take_over(common, &pool, previous_owner_is_stopped, &devices)
+        })?,
         Plan::Reidentify {
             pool,
             name,
@@ -108,10 +111,24 @@ fn ask(plan: Plan, common: &Common, out: Printer) -> Result<(), Failure> {
             legs,
             previous_owner_is_stopped,
         } => pool_access::record_legs(common, &pool, &legs, previous_owner_is_stopped)?,
-        Plan::Forget(pool) => pool_access::forget(common, &pool)?,
-        Plan::Confirm { pool, said } => pool_access::confirm::confirm(common, &pool, &said)?,
+        Plan::Forget(pool) => noted(common, "pool.forget", &pool, || {
+            pool_access::forget(common, &pool)
+        })?,
+        Plan::Confirm { pool, said } => noted(common, "pool.confirm", &pool, || {
+            pool_access::confirm::confirm(common, &pool, &said)
+        })?,
     };
     out.answer(&answer)
+}
+
+/// Performs `work` on `pool`, and records it in the audit log: no server does that.
+fn noted<T>(
+    common: &Common,
+    what: &str,
+    pool: &PoolName,
+    work: impl FnOnce() -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    pool_access::audit::noted(&pool_access::audit::path(common), what, pool.as_str(), work)
 }
 
 /// Performs a command that is no request to a pool.

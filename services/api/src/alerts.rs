@@ -109,11 +109,12 @@ pub fn of(overview: &Overview, problems: &[String]) -> Vec<Alert> {
         alerts.push(alert(WARNING, "appliance", problem.clone(), None));
     }
     if overview.pools.is_empty() {
-        let advice = "create one on some disks, then a volume in it";
+        let advice =
+            "serve one of those that `bulkhead pool list` shows, or create one on some disks";
         alerts.push(alert(
             INFO,
             "pools",
-            "there is no pool yet".to_owned(),
+            "no pool is served, and the appliance file lists none".to_owned(),
             Some(advice),
         ));
     }

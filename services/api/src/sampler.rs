@@ -476,7 +476,7 @@ fn last_takeover(
         return Some(last);
     };
     let steps = [
-        ("server started", Some(0)),
+        (Takeover::SERVER_STARTED, Some(0)),
         ("listening", server.listening_after_ms),
         ("logs replayed", server.replayed_after_ms),
         ("first read served", server.first_read_after_ms),

@@ -206,10 +206,22 @@ pub struct Takeover {
     pub to: String,
     /// Its start, in milliseconds since 1970.
     pub at_ms: u64,
-    /// Time until clients could reach the pool again, in milliseconds.
+    /// Time until clients could reach the pool again, in milliseconds, counted from the first step.
     pub duration_ms: Option<u64>,
     /// The steps, with their times.
     pub steps: Vec<Step>,
+}
+
+impl Takeover {
+    /// The first step, if only the server itself has reported its start.
+    pub const SERVER_STARTED: &str = "server started";
+
+    /// Whether the duration counts from the start of the server: how long the pool was not served before that is not
+    /// known.
+    pub fn counts_from_start(&self) -> bool {
+        let first = self.steps.first();
+        first.is_some_and(|step| step.name == Self::SERVER_STARTED)
+    }
 }
 
 /// A step of a takeover.

@@ -245,14 +245,16 @@ fn takeover_of(takeover: &Takeover) -> Passed {
     let Takeover { pool, from, to, .. } = takeover;
     let what = match (takeover.kind.as_str(), from) {
         ("takeover", Some(from)) => format!("{to} took {pool} over from {from}"),
-        ("takeover", None) => format!("{to} took {pool} over"),
+        // Without a previous head it may as well have been this one.
+        ("takeover", None) => format!("{to} started the server of {pool}"),
         _ => format!("the server of {pool} ended, and {to} started it again"),
     };
     let paused = takeover.duration_ms.map_or_else(String::new, |ms| {
-        format!(
-            "; clients could reach it again after {:.1} s",
-            ms as f64 / 1000.0
-        )
+        let seconds = ms as f64 / 1000.0;
+        match takeover.counts_from_start() {
+            true => format!("; clients could reach it {seconds:.1} s after its start"),
+            false => format!("; clients could reach it again after {seconds:.1} s"),
+        }
     });
     let cause = Cause {
         severity: LeastSeverity::Warning,

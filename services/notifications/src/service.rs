@@ -23,7 +23,7 @@ use crate::message::{Rendered, render, severity_name};
 use crate::send::send;
 
 /// The name of the file with the state, in the state directory.
-pub const STATE_FILE: &str = "notifications.json";
+pub const STATE_FILE: &str = "notifications.state";
 /// Interval between two searches for due messages.
 const TICK: Duration = Duration::from_secs(1);
 /// Interval between two queries of the other heads.

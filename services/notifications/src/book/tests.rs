@@ -1,6 +1,7 @@
 //! Sequences of events with the messages that they cause.
 
 use super::*;
+use api::view::Step;
 
 /// Midnight of a day, in seconds since 1970.
 const MIDNIGHT_S: u64 = 20_000 * SECONDS_PER_DAY;
@@ -107,6 +108,27 @@ fn shown(message: &Message) -> String {
         Reason::Change => parts.join(" "),
         reason => format!("{reason:?}({})", message.open.len()),
     }
+}
+
+/// The server reports how long its own start took, and not how long the pool was not served.
+#[test]
+fn pause_is_not_claimed_for_a_start_that_only_the_server_reports() {
+    let started = Takeover {
+        pool: "tank".to_owned(),
+        kind: "takeover".to_owned(),
+        to: "vm".to_owned(),
+        duration_ms: Some(600),
+        steps: vec![Step {
+            name: Takeover::SERVER_STARTED.to_owned(),
+            after_ms: 0,
+        }],
+        ..Takeover::default()
+    };
+    let words = takeover_of(&started).cause.sentence;
+    assert_eq!(
+        words,
+        "vm started the server of tank; clients could reach it 0.6 s after its start"
+    );
 }
 
 #[test]
