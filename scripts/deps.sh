@@ -25,13 +25,14 @@ kerberos_packages=(libkrb5-dev libclang-dev)
 zfs_packages=("libzfslinux-dev=$zfs_version" "libzpool6linux=$zfs_version"
     "libnvpair3linux=$zfs_version" "libzfs6linux=$zfs_version")
 # zdb verifies our pools; the kernel modules that zfsutils recommends are not wanted. nbdinfo calls
-# file for the type of the contents.
+# file for the type of the contents. The line before the last creates the contents of guests' disks.
 test_packages=("zfsutils-linux=$zfs_version" libiscsi-bin libnbd-bin python3-libnbd qemu-utils
     qemu-block-extra fio sg3-utils openssl iproute2 man-db fdisk
     corosync pacemaker pacemaker-cli-utils resource-agents libxml2-utils
     fence-agents ipmitool openipmi snmp snmpd nut-server nut-client
     corosync-qdevice corosync-qnetd libnss3-tools iputils-ping python3-venv prometheus chromium file
     dropbear-bin openssh-client
+    e2fsprogs xfsprogs btrfs-progs ntfs-3g dosfstools exfatprogs lvm2 cryptsetup-bin
     krb5-kdc krb5-user krb5-admin-server python3-gssapi)
 bench_packages=(tgt nbdkit nfs-ganesha nfs-ganesha-vfs)
 # Dependencies of OpenZFS when only its library for user space is built.

@@ -99,8 +99,9 @@ PAGES: dict[str, Page] = {
         before=VOLUMES + "bulkhead snapshot create tank/vm0@monday\n",
         elsewhere=(
             ("bulkhead volume rescue", "lasts until it is ended: programs/bulkhead/tests/head/rescue.rs"),
-            ("mkdir", "tests/rescue.rs runs the printed commands"), ("nbdfuse", "as above"), ("until", "as above"), ("mount", "as above"),
-            ("...", "no command"), ("umount", "as above"),
+            ("mkdir", "tests/head/rescued_contents.rs runs the printed commands"), ("nbdfuse", "as above"), ("until", "as above"), ("mount", "as above"),
+            ("...", "no command"), ("umount", "as above"), ("tank_vm0_p3=", "proof.linux.rescue runs the printed commands"),
+            ("vgchange", "as above"), ("losetup", "as above"),
             ("bulkhead filesystem mount", "lasts until it is unmounted: programs/bulkhead/tests/head/mounted_files.rs"),
         ),
     ),

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from proof import runtime
-from proof.linux import filebench, files_disk, foreign_records, judges, judges_disk, kerberos, kernel_build, kernel_files, kernel_log, kernel_zfs, luggage, many_logs, modules, newer, root, shelf, tls, two_kernels, xfstests
+from proof.linux import filebench, files_disk, foreign_records, judges, judges_disk, kerberos, kernel_build, kernel_files, kernel_log, kernel_zfs, luggage, many_logs, modules, newer, rescue, root, shelf, tls, two_kernels, xfstests
 from proof.linux.appliance import NETWORKS, Appliance, LabIncapable
 from proof.linux.drills import Drills
 from proof.linux.faults import Faults
@@ -32,7 +32,7 @@ ROUNDS = 6
 """Each fault of two kernels once."""
 FILES_ROUNDS = 2
 """In the second round the kernel reads the files that we replayed in the first."""
-PARTS = ("initiator", "shares", "kerberos", "tls", "fencing", "drills", "kernel-zfs", "files", "two-kernels", "judges")
+PARTS = ("initiator", "shares", "kerberos", "tls", "fencing", "drills", "kernel-zfs", "files", "two-kernels", "rescue", "judges")
 MORE_PARTS = ("files-odd-records", "files-both-ways", "files-many-logs", "filebench", "xfstests", "kernel-build")
 """Run only on request: they are slow where the guest's processor is emulated."""
 
@@ -257,6 +257,24 @@ def _kernel_zfs(trial: Trial, scratch: Path, image: root.GuestImage) -> None:
         trial.step("kernel ZFS again", partial(pools.enter, machine), expected=known, essential=True)
         trial.step("we take the pool over", pools.we_take_over, expected=known)
         trial.step("we serve the kernel's pool", pools.we_serve_theirs, expected=known)
+    finally:
+        machine.power_off()
+
+
+def _rescue(trial: Trial, scratch: Path, image: root.GuestImage) -> None:
+    """The part with the contents of a volume, opened by the commands that a rescue prints."""
+    image = luggage.pack(scratch, rescue.with_tools(image, scratch), {"bulkhead": program()})
+    machine = Machine(scratch, image, disks=[rescue.make_disk(scratch)])
+    known = rescue.STARTED
+    try:
+        _boot(trial, machine)
+        rescues = rescue.Rescue(machine)
+        trial.step("rescue: a pool and a volume", rescues.prepare, expected=known, essential=True)
+        trial.step("rescue: partitions of each kind", rescues.fill, expected=known, essential=True)
+        trial.step("rescue: recognition", rescues.recognised, expected=known)
+        trial.step("rescue: writable", partial(rescues.opened, False), expected=known, essential=True)
+        trial.step("rescue: read-only", partial(rescues.opened, True), expected=known)
+        trial.step("rescue: labels changed on request", rescues.labels_changed, expected=known)
     finally:
         machine.power_off()
 
@@ -511,6 +529,8 @@ def main(argv: list[str]) -> int:
         modules.kernel_zfs(image)
     if "tls" in parts:
         newer.fetch()
+    if "rescue" in parts:
+        rescue.fetch()
     equipment = judges.fetch() if "judges" in parts else None
     disk, built = (judges_disk.judges_disk(), filebench.built()) if "filebench" in parts else (None, None)
     suite = xfstests.disk() if "xfstests" in parts else None
@@ -530,6 +550,8 @@ def main(argv: list[str]) -> int:
             trial.part(lambda: _kernel_zfs(trial, scratch, image))
         if any(part.startswith("files") for part in parts):
             trial.part(lambda: _files(trial, scratch, image, arguments.seed, arguments.rounds or FILES_ROUNDS, arguments.logs, parts))
+        if "rescue" in parts:
+            trial.part(lambda: _rescue(trial, scratch, image))
         if "two-kernels" in parts:
             _two_kernels(trial, scratch, image, arguments.rounds or ROUNDS, arguments.seed)
         if equipment:

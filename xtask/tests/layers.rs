@@ -14,6 +14,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("storage-faults", &["units", "block-device"]),
     ("send-stream", &[]),
     ("labels", &[]),
+    ("guest-disk", &["labels"]),
     ("zpool-sys", &[]),
     ("zpl", &["block-device", "file-system"]),
     ("engine", &["units", "block-device", "file-system"]),
@@ -252,6 +253,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "control",
             "engine",
             "file-system",
+            "guest-disk",
             "iscsi",
             "leg-door",
             "nbd",
@@ -494,6 +496,7 @@ const NAME_ZFS: &[(&str, &str)] = &[
     ("engines/labels/", "its labels"),
     ("engines/send-stream/", "its streams"),
     ("engines/memory-engine/tests/", "both engines are compared"),
+    ("engines/guest-disk/", "a guest's disk can have its labels"),
     ("legs/", "legs are devices of the engine, with its labels"),
     ("services/pool-access/src/engines/zfs/", "starts the engine"),
     (

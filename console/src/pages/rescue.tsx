@@ -1,7 +1,7 @@
 // Rescues of a volume: its address, its contents, the commands to use it, and its end.
 
 import { useState } from "preact/hooks";
-import type { Done, RescueView } from "../api/types";
+import type { Done, Partition, RescueView } from "../api/types";
 import { post, remove } from "../api/client";
 import { poolOf, poolPath, withoutPool } from "../api/paths";
 import { Button, Card, Facts, Table } from "../parts/basics";
@@ -42,6 +42,13 @@ export function BeginRescue({ volume, snapshot, onClose }: BeginProps) {
   );
 }
 
+/** The facts about the contents of a partition that have no column. */
+function details(one: Partition): string {
+  const uuid = one.uuid ? [`UUID ${one.uuid}`] : [];
+  const volumes = one.volumes?.length ? [`volumes ${one.volumes.join(" ")}`] : [];
+  return [...uuid, ...(one.notes ?? []), ...volumes].join(", ");
+}
+
 /** The rescue of a volume, while there is one. */
 export function RescueCard({ rescue, reload }: { rescue: RescueView; reload: () => void }) {
   const [ending, setEnding] = useState(false);
@@ -72,14 +79,18 @@ export function RescueCard({ rescue, reload }: { rescue: RescueView; reload: () 
         columns={[
           { title: "Partition", cell: (one) => (one.number === 0 ? "the whole disk" : one.number) },
           { title: "Holds", cell: (one) => one.contents ?? "unknown" },
+          { title: "Label", cell: (one) => one.label ?? "" },
           { title: "Name", cell: (one) => one.name ?? "" },
           { title: "Size", number: true, cell: (one) => bytes(one.size) },
+          { title: "Details", cell: (one) => details(one) },
         ]}
       />
       {rescue.commands.map((command) => (
         <div key={command.purpose}>
           <h3>{command.purpose}</h3>
-          <pre class="log" tabIndex={0} role="region" aria-label={command.purpose}>{command.lines.join("\n")}</pre>
+          {command.lines.length > 0 && (
+            <pre class="log" tabIndex={0} role="region" aria-label={command.purpose}>{command.lines.join("\n")}</pre>
+          )}
         </div>
       ))}
       {ending && (

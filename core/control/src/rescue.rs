@@ -20,6 +20,10 @@ pub struct RescueView {
     pub clone: Option<VolumeName>,
     /// Whether writes are refused.
     pub read_only: bool,
+    /// Whether commands are included that change labels inside it, such as the owner of a pool or the name of a volume
+    /// group.
+    #[serde(default)]
+    pub allow_label_changes: bool,
     /// The NBD socket; its only export has no name.
     pub socket: PathBuf,
     /// The same as a URI for NBD clients.
@@ -31,7 +35,7 @@ pub struct RescueView {
     /// The partitions; for a disk with a file system and no partition table, that file system,
     /// numbered 0.
     pub partitions: Vec<Partition>,
-    /// Commands to use it, and to end it.
+    /// Commands to use it, to undo that, and to end it, in this order.
     pub commands: Vec<RescueCommand>,
 }
 
@@ -50,9 +54,24 @@ pub struct Partition {
     /// Its name in a GPT.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// The detected contents: `ext4`, `xfs`, `ntfs`, `LUKS`, ...
+    /// The detected contents: `ext4`, `xfs`, `ntfs`, `LUKS`, `LVM`, `md`, `ZFS`, ...
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contents: Option<String>,
+    /// The label of a file system; the name of a pool, a volume group or an array.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub label: String,
+    /// The UUID or serial number of the contents.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub uuid: String,
+    /// The number of devices that belong together, for contents that span devices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub devices: Option<u32>,
+    /// The logical volumes of a volume group.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub volumes: Vec<String>,
+    /// Further facts, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// A command, and its purpose.
@@ -60,6 +79,9 @@ pub struct Partition {
 pub struct RescueCommand {
     /// Its purpose.
     pub purpose: String,
+    /// The partition that it opens or closes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition: Option<u32>,
     /// The lines.
     pub lines: Vec<String>,
 }

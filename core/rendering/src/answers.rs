@@ -10,7 +10,7 @@ use control::answer::{
 };
 use control::calendar::utc;
 use control::operations::TableOptions;
-use control::rescue::RescueView;
+use control::rescue::{Partition, RescueView};
 use control::{Answer, Failure};
 use serde::Serialize;
 use serde_json::json;
@@ -249,21 +249,21 @@ fn rescue(view: &RescueView) -> String {
     if view.partitions.is_empty() {
         text.push_str("no partition and no file system is recognised\n");
     } else {
-        let mut table = Table::new(&["PARTITION", "OFFSET", "SIZE", "CONTENTS", "NAME"]);
+        let headings = ["PARTITION", "OFFSET", "SIZE", "CONTENTS", "LABEL", "NAME"];
+        let mut table = Table::new(&headings);
         for one in &view.partitions {
-            let number = match one.number {
-                0 => "whole disk".to_owned(),
-                number => number.to_string(),
-            };
             table.row([
-                number,
+                partition_number(one),
                 one.start.to_string(),
                 bytes(one.size),
                 one.contents.clone().unwrap_or_else(dash),
+                one.label.clone(),
                 one.name.clone(),
             ]);
         }
         text.push_str(&table.render());
+        text.push('\n');
+        text.extend(view.partitions.iter().filter_map(partition_facts));
     }
     for command in &view.commands {
         let _ = writeln!(text, "\n# {}", command.purpose);
@@ -272,6 +272,23 @@ fn rescue(view: &RescueView) -> String {
         }
     }
     text
+}
+
+fn partition_number(one: &Partition) -> String {
+    match one.number {
+        0 => "whole disk".to_owned(),
+        number => number.to_string(),
+    }
+}
+
+/// A line with the facts about its contents that the table has no column for; none if there are none.
+fn partition_facts(one: &Partition) -> Option<String> {
+    let uuid = (!one.uuid.is_empty()).then(|| format!("UUID {}", one.uuid));
+    let volumes = (!one.volumes.is_empty()).then(|| format!("volumes {}", one.volumes.join(" ")));
+    let facts = uuid.into_iter().chain(one.notes.clone()).chain(volumes);
+    let facts: Vec<String> = facts.map(|fact| harmless(&fact).into()).collect();
+    let number = partition_number(one);
+    (!facts.is_empty()).then(|| format!("{number}: {}\n", facts.join(", ")))
 }
 
 fn rescue_list(views: &[RescueView]) -> String {

@@ -92,6 +92,13 @@ impl<S: Source> Device<S> {
         found.collect()
     }
 
+    /// Applies `parse` to the packed list of the first label.
+    pub fn first_list<T>(&self, parse: impl FnOnce(&[u8]) -> Option<T>) -> Option<T> {
+        let mut memory = Aligned::new(LIST_BYTES);
+        let bytes = self.read(LIST_OFFSET, LIST_BYTES, &mut memory).ok()?;
+        parse(bytes)
+    }
+
     /// The newest label, or the first of several; `None` if it has none.
     pub fn newest_label(&self) -> Option<Label> {
         newest_settled(self.labels(), |label| label.txg, None)

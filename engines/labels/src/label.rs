@@ -174,7 +174,16 @@ fn find<'a>(entries: &[(&[u8], Value<'a>)], name: &str) -> Option<Value<'a>> {
     found.map(|(_, value)| *value)
 }
 
-fn find_number(entries: &[(&[u8], Value<'_>)], name: &str) -> Option<u64> {
+/// The text of that name.
+pub(crate) fn find_text<'a>(entries: &[(&[u8], Value<'a>)], name: &str) -> Option<&'a [u8]> {
+    match find(entries, name)? {
+        Value::Text(text) => Some(text),
+        Value::Number(_) => None,
+    }
+}
+
+/// The number of that name.
+pub(crate) fn find_number(entries: &[(&[u8], Value<'_>)], name: &str) -> Option<u64> {
     match find(entries, name)? {
         Value::Number(number) => Some(number),
         Value::Text(_) => None,

@@ -15,6 +15,7 @@ mod label;
 mod list;
 mod lock;
 mod open;
+mod shape;
 mod twins;
 mod uberblock;
 
@@ -26,5 +27,6 @@ pub use device_identity::{DeviceIdentity, Recorded, are_same_device, in_use_as, 
 pub use label::{Detached, Label, LabelState, RECORD, START, replacement_bytes_min};
 pub use lock::LockProbe;
 pub use open::open_disk;
+pub use shape::Shape;
 pub use twins::{Choice, PathMatch, RootId, Twin, choose, has_root};
 pub use uberblock::Uberblock;

@@ -13,6 +13,7 @@ const ENTRY_BYTES_MIN: usize = 20;
 const TYPE_U64: u32 = 8;
 const TYPE_TEXT: u32 = 9;
 const TYPE_LIST: u32 = 19;
+const TYPE_LISTS: u32 = 20;
 
 /// A value of one of the types that are read from labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,13 +29,36 @@ pub(crate) fn entries(packed: &[u8]) -> Option<Vec<(&[u8], Value<'_>)>> {
 
 /// The entries of the nested list of that name in the outermost one; `None` if it is missing or malformed.
 pub(crate) fn nested<'a>(packed: &'a [u8], name: &str) -> Option<Vec<(&'a [u8], Value<'a>)>> {
+    values(nested_list(packed, name)?)
+}
+
+/// That list, from its version on.
+fn nested_list<'a>(packed: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let mut list = None;
     walk(outermost(packed)?, |one, value| {
         if let (Found::List(bytes), true) = (value, one == name.as_bytes()) {
             list = Some(bytes);
         }
     })?;
-    values(list?)
+    list
+}
+
+/// The names of all entries of the nested list of that name in the outermost one, also of those without a value.
+pub(crate) fn names<'a>(packed: &'a [u8], name: &str) -> Option<Vec<&'a [u8]>> {
+    let mut found = Vec::new();
+    walk(nested_list(packed, name)?, |name, _| found.push(name))?;
+    Some(found)
+}
+
+/// The number of lists in the array `inner` of the nested list `name`.
+pub(crate) fn lists(packed: &[u8], name: &str, inner: &str) -> Option<u32> {
+    let mut count = None;
+    walk(nested_list(packed, name)?, |one, value| {
+        if let (Found::Lists(number), true) = (value, one == inner.as_bytes()) {
+            count = Some(number);
+        }
+    })?;
+    count
 }
 
 /// The outermost list, from its version on.
@@ -59,6 +83,10 @@ enum Found<'a> {
     Value(Value<'a>),
     /// From its version on.
     List(&'a [u8]),
+    /// The number of lists in an array.
+    Lists(u32),
+    /// Of another type, or without a value.
+    Other,
 }
 
 /// Visits the entries of a list, which begins with its version.
@@ -81,7 +109,8 @@ fn walk<'a>(list: &'a [u8], mut visit: impl FnMut(&'a [u8], Found<'a>)) -> Optio
             (TYPE_U64, 1) => Found::Value(Value::Number(u64::from_be_bytes(take(&mut entry)?))),
             (TYPE_TEXT, 1) => Found::Value(Value::Text(text(&mut entry)?)),
             (TYPE_LIST, 1) => Found::List(entry),
-            _ => continue,
+            (TYPE_LISTS, count) => Found::Lists(count),
+            _ => Found::Other,
         };
         visit(name, value);
     }
@@ -150,6 +179,22 @@ pub(crate) mod tests {
             packed(entries)[HEADER_BYTES..].to_vec(),
         ]
         .concat()
+    }
+
+    /// A name without a value.
+    pub(crate) fn a_mark(name: &str) -> Vec<u8> {
+        [word(name), vec![0, 0, 0, 1, 0, 0, 0, 0]].concat()
+    }
+
+    /// An array of equal lists.
+    pub(crate) fn lists_of(name: &str, count: u32, entries: &[Vec<u8>]) -> Vec<u8> {
+        let mut bytes = word(name);
+        bytes.extend([0, 0, 0, 20]);
+        bytes.extend(count.to_be_bytes());
+        for _ in 0..count {
+            bytes.extend(&packed(entries)[HEADER_BYTES..]);
+        }
+        bytes
     }
 
     #[test]

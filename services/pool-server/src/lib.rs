@@ -21,7 +21,6 @@ mod lazy;
 mod leg_watch;
 pub mod listen;
 mod noticed;
-mod partitions;
 mod pending_events;
 mod portals;
 mod registration;

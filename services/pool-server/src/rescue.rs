@@ -39,9 +39,8 @@ use units::{PoolName, SnapshotName, VolumeName};
 
 use super::core::Core;
 use super::lazy::LOGICAL_BLOCK;
-use super::rescue_commands::commands;
+use super::rescue_commands::{commands, described};
 use super::serving::listen_failure;
-use crate::partitions;
 
 /// Concurrent rescues.
 const RESCUES_MAX: usize = 16;
@@ -266,6 +265,15 @@ impl Core {
     /// Performs the checks that need no change.
     fn check_rescue(&self, begin: &Begin) -> Result<(), Failure> {
         let volume = &begin.volume;
+        if begin.allow_label_changes && !begin.writable {
+            let message = "a rescue that refuses writes cannot change labels";
+            return Err(Failure::usage(message).advise(match &begin.snapshot {
+                Some(_) => {
+                    "add --writable: labels are changed on a clone that is discarded at the end"
+                }
+                None => "omit --allow-label-changes, or --read-only",
+            }));
+        }
         let pool = self.pool.require()?;
         let info = pool
             .dataset(volume.into())
@@ -395,20 +403,21 @@ impl Core {
         let owner_only = std::fs::Permissions::from_mode(0o600);
         std::fs::set_permissions(&socket, owner_only).map_err(&failed)?;
         let size = device.geometry().size;
-        let found = partitions::find(&|at, length| read(&**device, at, length), size);
+        let disk = guest_disk::scan(&|at, length| read(&**device, at, length), size);
         let mut view = RescueView {
             volume: begin.volume.clone(),
             snapshot: begin.snapshot.clone(),
             clone,
             read_only: !begin.writable,
+            allow_label_changes: begin.allow_label_changes,
             uri: format!("nbd+unix:///?socket={}", socket.display()),
             socket,
             size,
-            partition_table: found.table.to_owned(),
-            partitions: found.partitions,
+            partition_table: disk.table.name().to_owned(),
+            partitions: disk.partitions.iter().map(described).collect(),
             commands: Vec::new(),
         };
-        view.commands = commands(&view);
+        view.commands = commands(&view, &disk);
         Ok((view, server))
     }
 

@@ -112,7 +112,7 @@ impl ClaimedPool<'_> {
             .collect();
         // Renamed copies are about to become a new pool. Until they have its GUID they must not be mistaken for the
         // original, which another process may open at any time.
-        let becomes_own = contents.are_all && options.rename.is_some();
+        let becomes_own = contents.are_all && options.rename.is_some() && !options.read_only;
         let leaves = if becomes_own { candidate.guid } else { 0 };
         // SAFETY: the list, which is no longer than the header allows, is copied.
         unsafe { sys::bh_label_start(rejected.as_ptr(), rejected.len() as u32, leaves) };

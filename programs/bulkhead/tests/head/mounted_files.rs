@@ -17,13 +17,20 @@ use rustix::io::Errno;
 const ANN: u32 = 4711;
 const STAFF: u32 = 4712;
 
-/// A host with file system `tank/home`; `None` where nothing can be mounted.
+/// Whether a file system can be mounted here; reports a skip.
 #[allow(clippy::print_stderr, reason = "shown by the test runner")]
-fn machine() -> Option<TestHost> {
+pub fn can_mount() -> bool {
     let device = fs::File::options().read(true).write(true).open("/dev/fuse");
-    let may = rustix::process::geteuid().is_root() && device.is_ok();
-    if !may {
+    let can = rustix::process::geteuid().is_root() && device.is_ok();
+    if !can {
         eprintln!("skipped: no /dev/fuse here, or this is not root");
+    }
+    can
+}
+
+/// A host with file system `tank/home`; `None` where nothing can be mounted.
+pub fn machine() -> Option<TestHost> {
+    if !can_mount() {
         return None;
     }
     let machine = TestHost::with_disks(&["a", "b"]);
@@ -37,13 +44,13 @@ fn machine() -> Option<TestHost> {
 }
 
 /// A running `filesystem mount`; killed and unmounted when dropped.
-struct Mounted {
+pub struct Mounted {
     child: Child,
     at: PathBuf,
 }
 
 impl Mounted {
-    fn begin(machine: &TestHost, words: &str) -> Self {
+    pub fn begin(machine: &TestHost, words: &str) -> Self {
         Self::begin_with(machine, words, Stdio::null())
     }
 
@@ -66,7 +73,7 @@ impl Mounted {
         mounted
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.at.join(name)
     }
 
@@ -75,19 +82,19 @@ impl Mounted {
     }
 
     /// It was stopped or unmounted.
-    fn ends(mut self) {
+    pub fn ends(mut self) {
         let status = self.child.wait().expect("a child of ours");
         assert!(status.success(), "{status}");
         assert!(!is_mounted(&self.at));
     }
 
-    fn unmount(self) {
+    pub fn unmount(self) {
         unmount(&self.at);
         self.ends();
     }
 
     /// kill -9. The mount stays.
-    fn kill(mut self) {
+    pub fn kill(mut self) {
         self.child.kill().expect("alive until now");
         self.child.wait().expect("a child of ours");
         std::mem::forget(self);

@@ -1,6 +1,6 @@
 //! The words of `bulkhead filesystem mount`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use control::Failure;
@@ -18,6 +18,8 @@ pub const EXAMPLES: &str = "Examples:
   bulkhead filesystem mount tank/home /mnt --read-only
   bulkhead filesystem mount tank/home@monday /mnt
   bulkhead filesystem mount tank/private /mnt --prompt
+  bulkhead filesystem mount guest-rpool --list --device /dev/loop0 --previous-owner-is-stopped
+  bulkhead filesystem mount guest-rpool/home /mnt --read-only --device /dev/loop0 --previous-owner-is-stopped
 
 The pool must not be served concurrently. `umount /mnt` or Ctrl-C unmounts it. Run it as root.";
 
@@ -28,10 +30,22 @@ pub struct MountArgs {
     #[arg(value_name = "FILESYSTEM[@SNAPSHOT]")]
     what: Named,
     /// Where: an empty directory
-    pub at: PathBuf,
+    #[arg(required_unless_present = "list", conflicts_with = "list")]
+    at: Option<PathBuf>,
     /// Change nothing, not even that the pool was opened
     #[arg(long)]
     read_only: bool,
+    /// A device of a guest's pool; may be repeated. The pool on these devices is opened, whatever its name is: the name
+    /// before the first slash is that under which this host opens it. No other device is used, and nothing of the pool
+    /// is stored on this host
+    #[arg(long = "device", value_name = "PATH")]
+    devices: Vec<PathBuf>,
+    /// Print the file systems of a guest's pool, and mount nothing
+    #[arg(long, requires = "devices")]
+    list: bool,
+    /// Of a guest's pool: permit a mount for writing, after which its labels name this host and these devices
+    #[arg(long, requires = "devices", conflicts_with_all = ["read_only", "list"])]
+    allow_label_changes: bool,
     /// The host that last used the pool is switched off, or will never access it again
     #[arg(long)]
     previous_owner_is_stopped: bool,
@@ -58,9 +72,24 @@ impl MountArgs {
         }
     }
 
+    /// Returns the directory; none if the file systems are listed.
+    pub fn at(&self) -> Option<&Path> {
+        self.at.as_deref()
+    }
+
+    /// Returns the devices of a guest's pool.
+    pub fn devices(&self) -> &[PathBuf] {
+        &self.devices
+    }
+
+    /// Returns whether the labels of a guest's pool may change.
+    pub fn allows_label_changes(&self) -> bool {
+        self.allow_label_changes
+    }
+
     /// Returns the access mode of the pool: a snapshot is never changed.
     pub fn access(&self) -> Access {
-        match self.read_only || matches!(self.what, Named::Snapshot(_)) {
+        match self.read_only || self.list || matches!(self.what, Named::Snapshot(_)) {
             true => Access::ReadOnly,
             false => Access::Change,
         }

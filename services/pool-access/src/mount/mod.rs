@@ -3,9 +3,11 @@
 //! are there.
 
 mod arguments;
+mod guest;
 
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
@@ -54,7 +56,12 @@ type Events<'a> = (Sender<Event>, &'a Receiver<Event>);
 /// Mounts, and blocks until the file system is unmounted.
 pub fn run(args: &MountArgs, common: &Common, out: Printer) -> Result<(), Failure> {
     let pool = &args.pool();
-    fuse::check_mount_point(&args.at).map_err(|error| mount_failure(&error))?;
+    if let Some(at) = args.at() {
+        fuse::check_mount_point(at).map_err(|error| mount_failure(&error))?;
+    }
+    if !args.devices().is_empty() {
+        guest::check(args, common)?;
+    }
     // During the prompt, Ctrl-C terminates the command as usual.
     let key = args.key()?;
     let (sender, events) = channel();
@@ -78,6 +85,29 @@ fn open_and_show(
     events: Events<'_>,
 ) -> Result<(), Failure> {
     let (name, access) = (&args.pool(), args.access());
+    let pool = match args.devices() {
+        [] => open_own(args, common, name, out)?,
+        _ => guest::import(args, common, out)?,
+    };
+    let shown = load_keys(args, key, common, &*pool).and_then(|()| match args.at() {
+        Some(at) => show(args, at, &*pool, out, events),
+        None => guest::list(&*pool, common, out),
+    });
+    let let_go = match access {
+        Access::Change => open::export(pool),
+        // Nothing was written, and its disks are released when this process exits.
+        Access::ReadOnly => Ok(()),
+    };
+    shown.and(let_go)
+}
+
+/// Opens a pool of this host.
+fn open_own(
+    args: &MountArgs,
+    common: &Common,
+    name: &PoolName,
+    out: Printer,
+) -> Result<Box<dyn Pool>, Failure> {
     managed::refuse(common.maintenance, name)?;
     let candidate = places::candidate(common, name)?;
     if args.is_read_only() && candidate.state != CandidateState::Exported {
@@ -87,17 +117,17 @@ fn open_and_show(
         );
     }
     let engine = engines::start(open::small_engine(common, name))?;
-    let pool = open::import(&*engine, common, name, &args.previous_owner(), access)?;
-    let shown = load_keys(args, key, common, &*pool).and_then(|()| show(args, &*pool, out, events));
-    let let_go = match access {
-        Access::Change => open::export(pool),
-        // Nothing was written, and its disks are released when this process exits.
-        Access::ReadOnly => Ok(()),
-    };
-    shown.and(let_go)
+    open::import(
+        &*engine,
+        common,
+        name,
+        &args.previous_owner(),
+        args.access(),
+    )
 }
 
-/// Loads the given key, or all keys with a stored location.
+/// Loads the given key, or all keys with a stored location. A location in a guest's pool would be a file of this host
+/// that the guest chose, and is not read.
 fn load_keys(
     args: &MountArgs,
     key: Option<&KeyMaterial>,
@@ -109,11 +139,14 @@ fn load_keys(
         hooks: &NoServer,
         documents: &DocumentCache::with_seals(places::seals(common)),
     };
-    if args.access() == Access::Change {
+    let is_own = args.devices().is_empty();
+    if args.access() == Access::Change && is_own {
         operations::rescue_clones::clean_up(&context, &BTreeSet::new());
     }
     let Some(key) = key else {
-        operations::key::load_stored_keys(&context);
+        if is_own {
+            operations::key::load_stored_keys(&context);
+        }
         return Ok(());
     };
     let keys = operations::needs(pool.keys())?;
@@ -147,6 +180,7 @@ fn open_failure(name: &str, error: DatasetError) -> Failure {
 
 fn show(
     args: &MountArgs,
+    at: &Path,
     pool: &dyn Pool,
     out: Printer,
     (sender, events): Events<'_>,
@@ -160,7 +194,7 @@ fn show(
         read_only,
         has_only_modes: !files.limits().has_acls,
     };
-    let mounted = fuse::mount(name, &args.at, how);
+    let mounted = fuse::mount(name, at, how);
     let (mount, device) = mounted.map_err(|error| mount_failure(&error))?;
     let serving = serve(files, device, sender);
     let ended = serving.and_then(|()| {

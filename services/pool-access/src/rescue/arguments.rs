@@ -11,6 +11,7 @@ pub const EXAMPLES: &str = "Examples:
   bulkhead volume rescue tank/vm0
   bulkhead volume rescue tank/vm0@monday
   bulkhead volume rescue tank/vm0@monday --writable
+  bulkhead volume rescue tank/vm0@monday --writable --allow-label-changes
   bulkhead volume rescue tank/vm0 --background --json
   bulkhead volume rescue tank/vm0 --end
   bulkhead volume rescue --list";
@@ -33,6 +34,10 @@ pub struct RescueArgs {
     /// Of a volume: refuse writes
     #[arg(long)]
     read_only: bool,
+    /// Also print commands that change labels inside it: the owner of a guest's pool, the name of a volume group, the
+    /// state of an array. Without it, all of these are opened read-only
+    #[arg(long, conflicts_with_all = ["read_only", "end", "list"])]
+    allow_label_changes: bool,
     /// Return at once; the rescue continues until it is ended, or until the pool's server exits
     #[arg(long)]
     pub background: bool,
@@ -59,6 +64,11 @@ impl RescueArgs {
             Some(Named::Snapshot(snapshot)) => Some(snapshot),
             _ => None,
         }
+    }
+
+    /// Whether commands that change labels are wanted.
+    pub fn allows_label_changes(&self) -> bool {
+        self.allow_label_changes
     }
 
     /// Whether it may be changed.

@@ -76,6 +76,7 @@ fn begin(
         volume,
         snapshot: args.snapshot().cloned(),
         writable: args.is_writable(),
+        allow_label_changes: args.allows_label_changes(),
         lease: lease.as_ref().map(|_| lease_file.clone()),
     };
     let begun = ask(common, pool, begin.into());

@@ -22,6 +22,10 @@ pub struct Begin {
     /// Whether it is writable; of a snapshot a clone is written to, and destroyed at the end.
     #[serde(default)]
     pub writable: bool,
+    /// Whether the response includes commands that change labels inside it: the owner of a pool, the name of a volume
+    /// group, the events of an array. Requires `writable`.
+    #[serde(default)]
+    pub allow_label_changes: bool,
     /// A file with a lock next to it; the rescue is ended when no process holds that lock any more.
     /// None: it lasts until `rescue end`, or until the server exits.
     #[serde(default)]
@@ -34,6 +38,7 @@ impl Operation for Begin {
             volume: _,
             snapshot: _,
             writable: _,
+            allow_label_changes: _,
             lease: _,
         } = self;
         Effect::Govern
@@ -51,6 +56,7 @@ impl WireOnly for Begin {
     .with(&[
         ("snapshot", Source::Default("null")),
         ("writable", Source::Default("false")),
+        ("allow_label_changes", Source::Default("false")),
         ("lease", Source::Default("null")),
     ])];
 }
