@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from proof.linux.guest_server import GuestServer
-from proof.linux.luggage import PACK_SECONDS
+from proof.linux.luggage import PACK_SECONDS, PLACE
 from proof.linux.machine import Machine
 from proof.linux.root import KERNEL_METAPACKAGE, LEFT_OUT, GuestImage, copy_modules, download, download_whole, from_cache, unpack
 from proof.linux.steps import require
@@ -41,7 +41,8 @@ VOLUME, POOL = "tank/vm0", "tank"
 TAG = "tank-vm0"
 FILE = f"/run/{TAG}.fuse/nbd"
 PASSPHRASE = "correct horse"
-STEP_SECONDS = 300.0
+STEP_SECONDS = 1200.0
+"""A whole step on an emulated processor, which other processes slow down."""
 BUILD_SECONDS = 600.0
 PATIENCE = 100
 """Attempts of a fifth of a second to unmount what udev still reads."""
@@ -146,8 +147,13 @@ class Rescue:
     def prepare(self) -> str:
         """Creates the pool and the volume, and starts the server."""
         modules = " ".join(MODULES)
+        # The server starts helpers from its own executable: it runs without the wrapper and its loader.
         self._machine.run(
             f"""
+            ln -sfn /{PLACE}/bulkhead /usr/bin/bulkhead
+            for library in /{PLACE}/lib*.so*; do
+                [ -e /usr/lib/x86_64-linux-gnu/$(basename $library) ] || ln -s $library /usr/lib/x86_64-linux-gnu/
+            done
             for module in {modules}; do modprobe $module 2>/dev/null || true; done
             mkdir -p {DEVICES} /etc/lvm /etc/mdadm
             until grep -qx {DISK_NAME} /sys/block/vd*/serial; do sleep 0.1; done

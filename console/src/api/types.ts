@@ -2389,10 +2389,19 @@ export interface components {
         };
         /** @description A partition. */
         Partition: {
-            /** @description The detected contents: `ext4`, `xfs`, `ntfs`, `LUKS`, ... */
+            /** @description The detected contents: `ext4`, `xfs`, `ntfs`, `LUKS`, `LVM`, `md`, `ZFS`, ... */
             contents?: string | null;
+            /**
+             * Format: uint32
+             * @description The number of devices that belong together, for contents that span devices.
+             */
+            devices?: number | null;
+            /** @description The label of a file system; the name of a pool, a volume group or an array. */
+            label?: string;
             /** @description Its name in a GPT. */
             name?: string;
+            /** @description Further facts, in words. */
+            notes?: string[];
             /**
              * Format: uint32
              * @description Its number, as Linux counts.
@@ -2410,6 +2419,10 @@ export interface components {
             start: number;
             /** @description Its type: a GUID of a GPT, two hex digits of an MBR, or empty. */
             type: string;
+            /** @description The UUID or serial number of the contents. */
+            uuid?: string;
+            /** @description The logical volumes of a volume group. */
+            volumes?: string[];
         };
         /** @description A power distribution unit. */
         Pdu: {
@@ -3790,6 +3803,12 @@ export interface components {
         /** @description A rescue to begin. */
         RescueBegin: {
             /**
+             * @description Whether the response includes commands that change labels inside it: the owner of a pool, the name of a volume
+             *     group, the events of an array. Requires `writable`.
+             * @default false
+             */
+            allow_label_changes?: boolean;
+            /**
              * @description A file with a lock next to it; the rescue is ended when no process holds that lock any more.
              *     None: it lasts until `rescue end`, or until the server exits.
              * @default null
@@ -3812,6 +3831,11 @@ export interface components {
         RescueCommand: {
             /** @description The lines. */
             lines: string[];
+            /**
+             * Format: uint32
+             * @description The partition that it opens or closes.
+             */
+            partition?: number | null;
             /** @description Its purpose. */
             purpose: string;
         };
@@ -3828,9 +3852,15 @@ export interface components {
         };
         /** @description An active rescue. */
         RescueView: {
+            /**
+             * @description Whether commands are included that change labels inside it, such as the owner of a pool or the name of a volume
+             *     group.
+             * @default false
+             */
+            allow_label_changes?: boolean;
             /** @description The clone that exists during the rescue. */
             clone?: components["schemas"]["VolumeName"] | null;
-            /** @description Commands to use it, and to end it. */
+            /** @description Commands to use it, to undo that, and to end it, in this order. */
             commands: components["schemas"]["RescueCommand"][];
             /** @description `gpt`, `mbr` or `none`. */
             partition_table: string;

@@ -8,7 +8,7 @@ use crate::part::Part;
 const VOLUME_RECORD: u64 = 3;
 /// Bytes of a record of that table.
 const RECORD_BYTES_MAX: usize = 64 << 10;
-/// The unit of the check words in a record.
+/// The unit of the check values in a record.
 const STRIDE: usize = 512;
 /// Attributes of a record that are read.
 const ATTRIBUTES_MAX: usize = 64;
@@ -54,12 +54,12 @@ fn volume_record(part: &Part<'_>) -> Option<Vec<u8>> {
     let at = table.checked_add(VOLUME_RECORD * record_bytes)?;
     let mut record = part.read(at, length)?;
     has(&record, 0, b"FILE").then_some(())?;
-    undo_check_words(&mut record)?;
+    undo_check_values(&mut record)?;
     Some(record)
 }
 
-/// The last two bytes of each stride are stored elsewhere, and replaced by a check word.
-fn undo_check_words(record: &mut [u8]) -> Option<()> {
+/// The last two bytes of each stride are stored elsewhere, and replaced by a check value.
+fn undo_check_values(record: &mut [u8]) -> Option<()> {
     let (at, count) = (usize::from(u16_le(record, 4)?), u16_le(record, 6)?);
     for index in 1..usize::from(count) {
         let stored: [u8; 2] = crate::bytes::array(record, at + 2 * index)?;

@@ -291,7 +291,7 @@ fn volume_record() -> Vec<u8> {
     let mut record = vec![0; 1024];
     record[0..8].copy_from_slice(b"FILE\x30\0\x03\0");
     record[20] = 56;
-    // The check word, and the bytes that it replaced.
+    // The check value, and the bytes that it replaced.
     record[48..54].copy_from_slice(&[7, 0, 0x41, 0, 0, 0]);
     record[510] = 7;
     record[1022] = 7;

@@ -5,6 +5,7 @@
 
 use control::rescue::{RescueCommand, RescueView};
 use guest_disk::{Contents, Disk, Format, Partition, State};
+use units::PoolName;
 
 /// Logical volumes that are mounted by the commands.
 const VOLUMES_MAX: usize = 8;
@@ -371,31 +372,51 @@ impl<'a> Target<'a> {
     }
 
     fn zfs(&self) -> Vec<RescueCommand> {
-        let at = self.directory();
         let name = guest_name(&self.contents.label);
-        let device = format!("--device ${}", self.variable);
-        let mut open = vec![self.attach(true)];
+        let purpose = match self.read_only || self.changes_labels {
+            true => "list its file systems, and mount one, such as that of the pool itself",
+            false => {
+                "list its file systems, and mount one, such as that of the pool itself; read-only: a pool that is opened \
+                 for writing has this host as its owner afterwards (--allow-label-changes permits that)"
+            }
+        };
+        let mut all = self.zfs_mount(purpose, &name, true);
+        let own_name = &self.contents.label;
+        if self.changes_labels && own_name.parse::<PoolName>().is_ok() && !own_name.contains(' ') {
+            let purpose =
+                "or for writing, under its own name, after which its labels name this host";
+            all.extend(self.zfs_mount(purpose, own_name, false));
+        }
+        all
+    }
+
+    /// Mounts the file system of the pool itself, with the pool opened as `name`.
+    fn zfs_mount(&self, purpose: &str, name: &str, read_only: bool) -> Vec<RescueCommand> {
+        let at = self.directory();
+        let devices = format!("--device ${}", self.variable);
+        let access = match read_only {
+            true => "--read-only",
+            false => "--allow-label-changes",
+        };
+        let mut open = vec![self.attach(read_only)];
         if self.contents.devices != Some(1) {
             open.push(
                 "# attach the other devices of the pool in the same way, and add `--device DEVICE` for each".to_owned(),
             );
         }
+        if read_only {
+            open.push(format!(
+                "bulkhead filesystem mount {name} --list {devices} --previous-owner-is-stopped"
+            ));
+        }
         open.extend([
-            format!("bulkhead filesystem mount {name} --list {device} --previous-owner-is-stopped"),
             format!("mkdir -p {at}"),
             format!(
-                "bulkhead filesystem mount {name} {at} {device} --read-only --previous-owner-is-stopped &"
+                "bulkhead filesystem mount {name} {at} {devices} {access} --previous-owner-is-stopped &"
             ),
             format!("until mountpoint -q {at} || ! kill -0 $! 2>/dev/null; do sleep 0.1; done"),
         ]);
         let undo = vec![format!("umount {at}"), self.detach()];
-        let purpose = match self.read_only {
-            true => "list its file systems, and mount one, such as that of the pool itself",
-            false => {
-                "list its file systems, and mount one, such as that of the pool itself; read-only: a pool that is opened \
-                 for writing has this host as its owner afterwards"
-            }
-        };
         self.pair(purpose, open, undo)
     }
 }

@@ -155,6 +155,15 @@ fn labels_are_changed_only_on_request() {
     assert!(!imports(lines(group.clone(), false, false)));
     assert!(imports(lines(group, false, true)));
 
+    let mut pool = Contents::new(Format::Zfs);
+    pool.label = "rpool".to_owned();
+    let opens = |lines: Vec<String>| {
+        let is_meant = |line: &String| line.starts_with("bulkhead filesystem mount rpool ");
+        lines.iter().any(is_meant)
+    };
+    assert!(!opens(lines(pool.clone(), false, false)));
+    assert!(opens(lines(pool, false, true)));
+
     let mut busy = Contents::new(Format::Luks);
     busy.set(State::OpenWrites, "a reencryption");
     assert!(lines(busy.clone(), false, false)[1].contains("--readonly"));
