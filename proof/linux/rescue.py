@@ -73,7 +73,7 @@ PARTITIONS: dict[str, tuple[int, str]] = {
     ),
     "md": (
         64,
-        "mdadm --create /dev/md/making --run --level 1 --raid-devices 2 --metadata 1.2 --assume-clean $device missing; mkfs.ext4 -q /dev/md/making;"
+        "mdadm --create /dev/md/making --run --level 1 --raid-devices 2 --metadata 1.2 --assume-clean $device missing; udevadm settle --timeout=60; mkfs.ext4 -q /dev/md/making;"
         " mount /dev/md/making /mnt; echo md >/mnt/file; umount /mnt; mdadm --stop /dev/md/making",
     ),
     "swap": (16, "mkswap -q -L of-guest $device"),

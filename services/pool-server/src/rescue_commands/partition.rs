@@ -345,11 +345,11 @@ impl<'a> Target<'a> {
         }
         // udev assembles what it can of each new device, as an array of another name.
         open.push(format!(
-            "udevadm settle; ls /sys/class/block/${{{0}#/dev/}}/holders | sed 's|^|/dev/|' | xargs -r mdadm --stop",
+            "udevadm settle; for held in /sys/class/block/${{{0}#/dev/}}/holders/md*; do [ ! -e $held ] || mdadm --stop /dev/${{held##*/}}; done",
             self.variable
         ));
         open.push(format!(
-            "mdadm --assemble {only}--run {array} ${}",
+            "mdadm --assemble {only}--run {array} ${}; udevadm settle",
             self.variable
         ));
         open.extend(Self::mount_unknown(&array, &at, read_only));
