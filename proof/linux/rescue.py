@@ -147,11 +147,12 @@ class Rescue:
     def prepare(self) -> str:
         """Creates the pool and the volume, and starts the server."""
         modules = " ".join(MODULES)
+        home = "/" + PLACE
         # The server starts helpers from its own executable: it runs without the wrapper and its loader.
         self._machine.run(
             f"""
-            ln -sfn /{PLACE}/bulkhead /usr/bin/bulkhead
-            for library in /{PLACE}/lib*.so*; do
+            ln -sfn {home}/bulkhead /usr/bin/bulkhead
+            for library in {home}/lib*.so*; do
                 [ -e /usr/lib/x86_64-linux-gnu/$(basename $library) ] || ln -s $library /usr/lib/x86_64-linux-gnu/
             done
             for module in {modules}; do modprobe $module 2>/dev/null || true; done
@@ -264,7 +265,8 @@ class Rescue:
         make = next(lines for purpose, lines in by_purpose.items() if purpose.startswith("make it a file"))
         remove = next(lines for purpose, lines in by_purpose.items() if purpose.startswith("remove the file"))
         clean = f"for try in $(seq {PATIENCE}); do if {remove} 2>/dev/null; then break; fi; sleep 0.2; done"
-        environment = f"export BULKHEAD_RUN_DIR={self._server.place} BULKHEAD_STATE_DIR={self._server.place}/state BULKHEAD_HOST_ID={HOST_ID:08x}"
+        run = self._server.place
+        environment = f"export BULKHEAD_RUN_DIR={run} BULKHEAD_STATE_DIR={run}/state BULKHEAD_HOST_ID={HOST_ID:08x}"
         script = f"set -e\n{environment}\n{make.replace(' &', ' >/dev/null 2>&1 &')}\ntrap '{clean}' EXIT\n{lines}\n"
         return self._machine.run(f"cat >/run/lines <<'LINES'\n{script}LINES\nprintf '%s' '{PASSPHRASE}' | bash /run/lines 2>&1", STEP_SECONDS)
 
