@@ -28,6 +28,7 @@ ELSEWHERE = {
     "drill": "its lab is removed by the next: programs/bulkhead/tests/cluster/lab.rs",
     "filesystem key": "the same as `volume key`",
     "filesystem mount": "killed and mounted again: programs/bulkhead/tests/head/mounted_files.rs",
+    "growth": "changes nothing: proof.growth",
     "head": "each file of a head is replaced as a whole: services/api",
     "lab": "changes no pool, and `lab down` removes a partial lab: programs/bulkhead/tests/cluster/lab.rs",
     "leg-server": "killed with heads and witness: programs/bulkhead/tests/legs/pair_of_legs.rs",

@@ -37,6 +37,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ),
     ("serving", &["units", "block-device"]),
     ("output", &[]),
+    ("growth", &["units"]),
     ("hardware", &[]),
     ("reservations", &[]),
     ("scsi", &["units", "block-device", "reservations"]),
@@ -151,6 +152,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "appliance",
             "takeover",
         ],
+    ),
+    (
+        "ceph-growth",
+        &["units", "growth", "control", "rendering", "cluster"],
     ),
     (
         "lab",
@@ -297,6 +302,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         &[
             "agents",
             "appliance",
+            "ceph-growth",
             "cluster",
             "control",
             "drills",

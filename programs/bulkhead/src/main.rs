@@ -152,6 +152,7 @@ fn perform(program: Program, common: &Common, out: Printer) -> Result<ExitCode, 
             let legs = leg_server::files(&common.settings.state_dir);
             return Ok(command.run(&common.settings, &legs));
         }
+        Program::Growth(command) => return ceph_growth::command::run(&command, out),
         Program::Bench(command) => engines::bench::run(&command, out),
         Program::Completion { shell } => out.text(&cli::completions(shell)),
         Program::Names { word, properties } => {

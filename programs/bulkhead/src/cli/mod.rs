@@ -21,6 +21,7 @@ pub mod volume;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
+use ceph_growth::arguments::GrowthCommand;
 use clap::{Parser, Subcommand};
 use cluster::arguments::ApplianceCommand;
 use control::operations::nbd::NbdCommand;
@@ -177,6 +178,9 @@ pub enum Program {
     /// Faults injected into a lab, with a verdict: the effect on clients, compared with the
     /// promises
     Drill(DrillArgs),
+    /// The growth of a Ceph cluster: planned before it is done
+    #[command(subcommand)]
+    Growth(GrowthCommand),
     /// Benchmarks of this host
     #[command(subcommand)]
     Bench(BenchCommand),

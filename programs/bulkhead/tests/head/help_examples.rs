@@ -25,7 +25,7 @@ const DISKS: [&str; 8] = [
 ];
 
 /// Prefixes of the examples of commands without a definition in `control` that no test runs here, and why.
-const ELSEWHERE: [(&str, &str); 19] = [
+const ELSEWHERE: [(&str, &str); 20] = [
     (
         "alert ",
         "needs an appliance file: tests/cluster/notifications.rs",
@@ -57,6 +57,7 @@ const ELSEWHERE: [(&str, &str); 19] = [
     ("appliance ", "needs heads: tests/cluster/appliance.rs"),
     ("lab ", "needs namespaces: the lab's own tests"),
     ("drill ", "needs a lab"),
+    ("growth ", "needs Ceph's tools: proof.growth"),
     (
         "bench crypto",
         "runs for a minute: tests/head/encryption.rs",
