@@ -28,7 +28,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build install deb deb-witness demo demo-legs demo-single test check nightly lint unit conformance crash crash-files crash-volumes legs hostile files rollback operations operations-crash operations-steps guide runbooks races repeats older-locks mounted-files requests api drill drill-short drill-examples stock linux fuzz bench console screenshots libzpool release release-check
+.PHONY: help deps build install deb deb-witness demo demo-legs demo-single test check nightly lint unit conformance crash crash-files crash-volumes legs hostile files rollback operations operations-crash operations-steps guide growth runbooks races repeats older-locks mounted-files requests api drill drill-short drill-examples stock linux fuzz bench console screenshots libzpool release release-check
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -153,6 +153,10 @@ operations: build ## each verb once with a server that runs, beside stock client
 guide: build ## the commands of the guide, as its reader would run them
 	@scripts/deps.sh test
 	$(PYTHON) -m proof.guide
+
+growth: build ## plans of growth next to Ceph's tools, the field report, and a small real cluster
+	@scripts/deps.sh ceph
+	$(PYTHON) -m proof.growth
 
 runbooks: build ## the commands of the runbooks, on two heads of a lab
 	@scripts/deps.sh test

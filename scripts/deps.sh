@@ -41,6 +41,8 @@ libzpool_packages=(dpkg-dev libblkid-dev uuid-dev libudev-dev libtirpc-dev libss
 # for filebench: its build dependencies, and the peers in the comparison.
 linux_packages=(qemu-system-x86 cpio kmod linux-source iproute2 make libelf-dev attr
     autoconf automake libtool flex bison nfs-ganesha nfs-ganesha-vfs)
+# Ceph's tools, which plans of growth run, and the daemons of a small cluster: 200 MB, so only for the nightly runs.
+ceph_packages=(ceph-base ceph-common ceph-mon ceph-mgr ceph-osd)
 
 # shellcheck disable=SC1091
 . /etc/os-release
@@ -162,9 +164,10 @@ test | check) install_packages "${build_packages[@]}" "${kerberos_packages[@]}" 
 bench) install_packages "${build_packages[@]}" "${kerberos_packages[@]}" "${zfs_packages[@]}" "${test_packages[@]}" \
     "${bench_packages[@]}" ;;
 linux) install_packages "${build_packages[@]}" "${kerberos_packages[@]}" "${zfs_packages[@]}" "${test_packages[@]}" \
-    "${linux_packages[@]}" ;;
+    "${linux_packages[@]}" "${ceph_packages[@]}" ;;
+ceph) install_packages "${build_packages[@]}" "${kerberos_packages[@]}" "${zfs_packages[@]}" "${ceph_packages[@]}" ;;
 libzpool) install_packages "${build_packages[@]}" "${zfs_packages[@]}" "${libzpool_packages[@]}" ;;
-*) die "unknown set '$need': witness, build, test, check, bench, linux or libzpool" ;;
+*) die "unknown set '$need': witness, build, test, check, bench, linux, ceph or libzpool" ;;
 esac
 install_rust
 [[ $need == witness ]] || install_node

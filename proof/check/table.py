@@ -99,6 +99,7 @@ NIGHTLY: dict[int, tuple[Step, ...]] = {
         Step("conformance", "make conformance", "b"),
         Step("hostile", "make hostile", "b"),
         Step("operations-steps", "make operations-steps STRIDE=60", "b"),
+        Step("growth", "make growth", "b"),
     ),
 }
 

@@ -144,6 +144,7 @@ NOT_RUN: dict[str, str] = {
     "lab": "needs namespaces of its own: programs/bulkhead/tests/cluster/lab.rs",
     "drills": "needs a lab: drill-short",
     "clients": "settings of other systems",
+    "growth": "needs Ceph's tools: proof.growth --only guide",
     "linux-initiator": "proof.linux",
     "hardware": "needs disks with health and an enclosure: programs/bulkhead/tests/head/hardware.rs, core/hardware",
     "host": "settings of real hosts: services/cluster/src/tuning.rs",

@@ -1,0 +1,1 @@
+"""The planned growth of a Ceph cluster, compared with Ceph's own tools and with a real cluster."""
