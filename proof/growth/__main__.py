@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import shlex
 import time
 from collections.abc import Callable
@@ -62,22 +63,28 @@ def report(folder: Path) -> None:
 
 
 def timing(folder: Path) -> None:
-    """Seconds for 200 disks, and for 10,000 disks in 50 racks that get 200 more."""
+    """Seconds for 200 disks, and for 10,000 disks in 50 racks that get 200 more. The bounds are of CPU time, with the
+    tools: other load of the host does not change it."""
     small = simulated(folder, "timed", 17, 10, 3)
     words = [program(), "growth", "plan", "--osdmap", small, *NEW, "--pool-bytes", "rbd=100T"]
-    seconds = min(_seconds(words) for _ in range(3))
-    _expect(f"200 disks, three stages, under {SMALL_SECONDS_MAX:g} s", seconds < SMALL_SECONDS_MAX, f"{seconds:.2f} s")
+    wall, cpu = min(_seconds(words) for _ in range(3))
+    _expect(f"200 disks, three stages, under {SMALL_SECONDS_MAX:g} s of CPU time", cpu < SMALL_SECONDS_MAX, f"{cpu:.2f} s, {wall:.2f} s of wall time")
     large = simulated(folder, "large", 1000, 10, 3, racks=50)
     added = [word for number in range(20) for word in ("--add", f"r{number}/n{number}=10x3.638T")]
     words = [program(), "growth", "plan", "--osdmap", large, *added, "--pool-bytes", "rbd=5P"]
-    seconds = _seconds(words)
-    _expect(f"10,000 disks, three stages, under {LARGE_SECONDS_MAX:g} s", seconds < LARGE_SECONDS_MAX, f"{seconds:.1f} s")
+    wall, cpu = _seconds(words)
+    _expect(f"10,000 disks, three stages, under {LARGE_SECONDS_MAX:g} s of CPU time", cpu < LARGE_SECONDS_MAX, f"{cpu:.1f} s, {wall:.1f} s of wall time")
 
 
-def _seconds(words: list[str | Path]) -> float:
+def _seconds(words: list[str | Path]) -> tuple[float, float]:
+    """Returns wall time and CPU time of a command and its children."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    before = used.ru_utime + used.ru_stime
     started = time.monotonic()
     checked(words, TOOL_SECONDS)
-    return time.monotonic() - started
+    wall = time.monotonic() - started
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return wall, used.ru_utime + used.ru_stime - before
 
 
 def mistakes(folder: Path) -> None:

@@ -21,6 +21,8 @@ DISK_GIB = 12
 DATA_MIB = 1536
 SAMPLE_SECONDS = 6
 """The manager has new statistics every five seconds."""
+EQUAL_MIN = 10
+"""Equal counts in a row: longer than an interval of the manager."""
 GROUPS = 64
 COPIES = 2
 DIFFERENCE_MAX = 0.02
@@ -117,7 +119,7 @@ class Ceph:
         return checked(["ceph", *options, *words], COMMAND_SECONDS)
 
     def document(self, *words: str) -> dict:
-        """Returns the answer of a command as a document."""
+        """Returns the output of a command as a document."""
         output = self.ceph(*words, "--format", "json")
         return json.JSONDecoder().raw_decode(output[output.index("{") :])[0]
 
@@ -149,7 +151,7 @@ class Ceph:
         return states == {"active+clean"} and summary["num_pgs"] >= GROUPS
 
     def recovered_bytes(self, disks: int) -> int:
-        """Returns the bytes that all disks sent to others to move or repair groups."""
+        """Returns the bytes that all disks sent to other disks to move or repair groups."""
         counters = [self.document("tell", f"osd.{osd}", "perf", "dump")["osd"] for osd in range(disks)]
         return sum(counter["recovery_bytes"] for counter in counters)
 
@@ -219,7 +221,7 @@ def _grow(cluster: Ceph) -> None:
     started = time.monotonic()
     for command in plan["commands"]["stages"][0]:
         if command == "ceph osd unset norebalance":
-            misplaced = _misplaced(cluster, figures["groups_touched"])
+            misplaced = _misplaced(cluster)
             started = time.monotonic()
         cluster.ceph(*command.split()[1:])
     cluster.wait_until_clean()
@@ -236,14 +238,17 @@ def _grow(cluster: Ceph) -> None:
         raise ProofError("growth watch failed, or drew no picture")
 
 
-def _misplaced(cluster: Ceph, groups: int) -> float:
-    """Returns the share that ``ceph -s`` prints when all touched groups have peered."""
+def _misplaced(cluster: Ceph) -> float:
+    """Returns the share that ``ceph -s`` prints when all touched groups have peered: their number is the same for a while,
+    because nothing moves yet. Groups without objects are clean at once."""
+    counts: list[int] = []
 
     def has_peered() -> bool:
         states = cluster.document("pg", "stat")["pg_summary"]["num_pg_by_state"]
-        return sum(state["num"] for state in states if "remapped" in state["name"]) == groups
+        counts.append(sum(state["num"] for state in states if "remapped" in state["name"]))
+        return counts[-1] > 0 and len(counts) >= EQUAL_MIN and set(counts[-EQUAL_MIN:]) == {counts[-1]}
 
-    wait_until(f"{groups} groups are remapped", has_peered, COMMAND_SECONDS, POLL_SECONDS)
+    wait_until("the touched groups are remapped", has_peered, COMMAND_SECONDS, 2 * POLL_SECONDS)
     return cluster.document("status")["pgmap"]["misplaced_ratio"]
 
 

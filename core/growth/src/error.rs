@@ -1,6 +1,6 @@
 //! Errors of planning.
 
-/// What a caller matches on.
+/// The kind that a caller matches on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GrowthErrorKind {
     /// The request is invalid.
@@ -9,9 +9,9 @@ pub enum GrowthErrorKind {
     NotFound,
     /// A disk of the request is in the map already.
     Exists,
-    /// The map has a feature whose effect cannot be predicted.
+    /// The map has a feature without a predictable effect.
     Unsupported,
-    /// A tool printed something unexpected.
+    /// The output of a tool is unexpected.
     Output,
 }
 
@@ -19,7 +19,7 @@ pub enum GrowthErrorKind {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct GrowthError {
-    /// What a caller matches on.
+    /// The kind that a caller matches on.
     pub kind: GrowthErrorKind,
     /// One sentence.
     pub message: String,
@@ -51,7 +51,7 @@ impl GrowthError {
         Self::new(GrowthErrorKind::Exists, message)
     }
 
-    /// The map has a feature whose effect cannot be predicted.
+    /// The map has a feature without a predictable effect.
     pub fn unsupported(message: impl Into<String>) -> Self {
         Self::new(GrowthErrorKind::Unsupported, message)
     }

@@ -202,7 +202,7 @@ fn add(sum: &mut u64, more: u64) {
     *sum = sum.saturating_add(more);
 }
 
-/// The share of the copies that must move at least: the sum over all disks of what each gains of its fair share.
+/// The share of the copies that must move at least: the sum over all disks of the increase of their fair share.
 pub fn ideal_share(before: &BTreeMap<OsdId, u64>, after: &BTreeMap<OsdId, u64>) -> f64 {
     let total = |weights: &BTreeMap<OsdId, u64>| weights.values().sum::<u64>().max(1) as f64;
     let (all_before, all_after) = (total(before), total(after));

@@ -202,7 +202,7 @@ pub struct OsdMap {
 }
 
 impl OsdMap {
-    /// Reads what `osdmaptool --dump json` prints.
+    /// Parses the output of `osdmaptool --dump json`.
     ///
     /// # Errors
     ///

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::osdmap::{OsdMap, PgId, Pool, Upmaps};
 use crate::{GrowthError, OSD_ID_MAX, OsdId};
 
-/// In place of a shard for which CRUSH found no disk; Ceph's number for it.
+/// Ceph's number for a shard without a disk.
 const NO_DISK: OsdId = 0x7fff_ffff;
 
 /// The disks of the placement groups of a pool.
@@ -229,7 +229,7 @@ impl<'a> Seeds<'a> {
     }
 }
 
-/// What a placement by CRUSH needs to become the final one.
+/// The differences between the placement by CRUSH and the final one.
 pub struct Exceptions<'a> {
     /// The upmaps.
     pub upmaps: &'a Upmaps,

@@ -1,4 +1,4 @@
-//! The plan: everything that is printed, as one document.
+//! The plan: all printed figures, as one document.
 
 mod commands;
 mod picture;
@@ -226,7 +226,7 @@ pub struct Plan {
     pub notes: Vec<String>,
 }
 
-/// Makes a plan.
+/// Computes a plan.
 pub fn assemble(inputs: &Inputs<'_>) -> Plan {
     let builder = Builder::new(inputs);
     builder.build()

@@ -13,7 +13,7 @@ pub const ROUNDS_MAX: usize = 4;
 /// Least reweight that is proposed, of [`REWEIGHT_ONE`].
 const REWEIGHT_MIN: u32 = REWEIGHT_ONE / 2;
 
-/// Returns the disks whose fill is above `over` times the mean, the fullest first. `fills` are fractions.
+/// Returns the disks with a fill above `over` times the mean, the fullest first. `fills` are fractions.
 pub fn over_full(fills: &BTreeMap<OsdId, f64>, mean: f64, over: f64) -> Vec<OsdId> {
     let mut found: Vec<(OsdId, f64)> = fills
         .iter()

@@ -9,7 +9,7 @@ use crate::{GrowthError, OsdId};
 /// How a growth is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Staging {
-    /// One disk, then the rest of its host, then all others: the steps of a careful administrator.
+    /// One disk, then the rest of its host, then the remaining disks: the steps of a careful administrator.
     Careful,
     /// All at once.
     Once,

@@ -21,7 +21,7 @@ pub struct DiskUse {
     pub data: u64,
 }
 
-/// What is stored.
+/// The stored bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stored {
     /// By placement group.
@@ -68,7 +68,7 @@ enum RawPgDump {
 }
 
 impl Stored {
-    /// Reads what `ceph pg dump --format json` prints.
+    /// Parses the output of `ceph pg dump --format json`.
     ///
     /// # Errors
     ///
@@ -173,7 +173,7 @@ struct RawOsdDf {
     nodes: Vec<RawNode>,
 }
 
-/// Reads what `ceph osd df --format json` prints.
+/// Parses the output of `ceph osd df --format json`.
 ///
 /// # Errors
 ///

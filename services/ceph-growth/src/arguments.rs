@@ -36,7 +36,7 @@ const WATCH_EXAMPLES: &str = "Examples:
 /// A cluster that is reached.
 #[derive(Clone, Debug, Args)]
 pub struct ClusterArgs {
-    /// The live cluster of this name, whose configuration is /etc/ceph/NAME.conf
+    /// The live cluster of this name, configured by /etc/ceph/NAME.conf
     #[arg(long, value_name = "NAME")]
     pub cluster: Option<String>,
     /// The configuration file of the live cluster
@@ -81,7 +81,7 @@ pub struct PlanArgs {
     /// The bytes that clients stored in a pool, evenly over its groups; may be repeated
     #[arg(long, value_name = "POOL=SIZE", value_parser = pool_bytes)]
     pub pool_bytes: Vec<(String, u64)>,
-    /// The stages: careful (one disk, the rest of its host, all others), once, hosts, or a number of disks
+    /// The stages: careful (one disk, the rest of its host, the remaining disks), once, hosts, or a number of disks
     #[arg(long, value_name = "STAGES", default_value = "careful", value_parser = parsed::<Staging>)]
     pub stages: Staging,
     /// Bytes per second that one disk receives while clients use the cluster, as measured

@@ -1,9 +1,6 @@
 //! `bulkhead growth`: from the arguments to the plan.
 
 use std::collections::BTreeMap;
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -19,8 +16,9 @@ use growth::{GrowthError, OsdId, stages};
 use rendering::Printer;
 
 use crate::arguments::{GrowthCommand, PlanArgs};
+use crate::files::{FILE_BYTES_MAX, read, write};
 use crate::model::Model;
-use crate::tools::{FILE_BYTES_MAX, Tools, failure, read};
+use crate::tools::{Tools, failure};
 use crate::{live, text, watch};
 
 /// Performs the command.
@@ -189,24 +187,4 @@ fn write_files(args: &PlanArgs, plan: &Plan) -> Result<(), Failure> {
         write(path, &rendering::document(plan))?;
     }
     Ok(())
-}
-
-/// Writes a file at once: a reader sees the old one or the new one.
-pub fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    let failed = Failure::of(format!("write {}", path.display()));
-    // A device or a pipe, such as /dev/stdout, cannot be replaced.
-    if path.exists() && !path.is_file() {
-        return std::fs::write(path, text).map_err(failed);
-    }
-    let directory = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty());
-    let directory = directory.unwrap_or(Path::new("."));
-    let written = tempfile::NamedTempFile::new_in(directory).and_then(|file| {
-        std::fs::write(file.path(), text)?;
-        let file = file.persist(path).map_err(|error| error.error)?;
-        // Readable like any file, which a temporary one is not.
-        file.set_permissions(Permissions::from_mode(0o644))
-    });
-    written.map_err(failed)
 }

@@ -5,6 +5,7 @@
 
 pub mod arguments;
 pub mod command;
+mod files;
 mod live;
 mod model;
 mod text;

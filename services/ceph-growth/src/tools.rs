@@ -10,11 +10,10 @@ use growth::osdmap::{OsdMap, Pool};
 use growth::{GrowthError, GrowthErrorKind};
 use tempfile::TempDir;
 
+use crate::files::read;
+
 /// Longest run of a tool: a pool of the largest size on a flat map of 10,000 disks.
 const TIME_MAX: Duration = Duration::from_secs(600);
-
-/// Largest file that is read.
-pub const FILE_BYTES_MAX: u64 = 1 << 30;
 
 /// Largest map.
 const MAP_BYTES_MAX: u64 = 256 << 20;
@@ -35,7 +34,7 @@ pub fn failure(error: &GrowthError) -> Failure {
     }
 }
 
-/// Runs a tool, whose package is known.
+/// Runs a tool of a package.
 pub fn call(program: &str, package: &str, arguments: &[String]) -> Result<Output, Failure> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     run(&Invocation::new(program, &words).within(TIME_MAX)).map_err(|error| match error {
@@ -45,22 +44,6 @@ pub fn call(program: &str, package: &str, arguments: &[String]) -> Result<Output
         }
         error => Failure::from_chain(FailureKind::Failed, &error),
     })
-}
-
-/// Reads a file within a bound.
-pub fn read(path: &Path, bytes_max: u64) -> Result<Vec<u8>, Failure> {
-    let failed = Failure::of(format!("read {}", path.display()));
-    let found = std::fs::metadata(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => {
-            Failure::not_found(format!("there is no file {}", path.display()))
-        }
-        _ => failed(error.to_string()),
-    })?;
-    if !found.is_file() || found.len() > bytes_max {
-        let message = format!("{} is no file of at most {bytes_max} bytes", path.display());
-        return Err(Failure::usage(message));
-    }
-    std::fs::read(path).map_err(|error| failed(error.to_string()))
 }
 
 /// Maps as files, and the tools that read them.

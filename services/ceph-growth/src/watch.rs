@@ -11,8 +11,8 @@ use growth::progress::{Sample, SavedPlan, chart, compare, parse_samples, push};
 use rendering::Printer;
 
 use crate::arguments::WatchArgs;
-use crate::command::write;
-use crate::tools::{FILE_BYTES_MAX, failure, read};
+use crate::files::{FILE_BYTES_MAX, read, write};
+use crate::tools::failure;
 use crate::{live, text};
 
 /// Samples until the movement is complete, or one comparison of saved samples.

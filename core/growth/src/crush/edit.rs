@@ -3,7 +3,7 @@
 use super::{Bucket, CrushMap, Device, HOST, Item};
 use crate::{GrowthError, OsdId};
 
-/// The only algorithms whose weights can differ by item.
+/// The only algorithms with a weight for each item.
 const WEIGHTED: [&str; 2] = ["straw2", "straw"];
 
 impl CrushMap {

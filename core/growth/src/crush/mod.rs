@@ -141,11 +141,11 @@ impl std::fmt::Display for Take {
 }
 
 impl CrushMap {
-    /// Reads what `crushtool --dump` prints.
+    /// Parses the output of `crushtool --dump`.
     ///
     /// # Errors
     ///
-    /// It is no such document, or the map has weight-sets, whose values for new disks Ceph's balancer chooses.
+    /// It is no such document, or the map has weight-sets: Ceph's balancer chooses their values for new disks.
     pub fn parse(json: &[u8]) -> Result<Self, GrowthError> {
         let map: Self = serde_json::from_slice(json).map_err(|error| {
             GrowthError::output(format!("the dump of the CRUSH map is not valid: {error}"))

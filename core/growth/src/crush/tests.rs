@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What `crushtool --dump` of release 16.2.15 printed.
+/// The output of `crushtool --dump` of release 16.2.15.
 const DUMP: &str = include_str!("dump.json");
 
 fn map() -> CrushMap {
