@@ -57,7 +57,7 @@ pub struct Movement {
 }
 
 impl Movement {
-    /// Share of the copies that move. `ceph -s` prints this share, weighted by objects, as misplaced.
+    /// Share of the copies that move. Ceph calls these copies misplaced.
     pub fn share_of_copies(&self) -> f64 {
         ratio(self.copies_moved, self.copies)
     }

@@ -53,7 +53,7 @@ pub struct Figures {
     pub copies: u64,
     /// Those that move.
     pub copies_moved: u64,
-    /// Their share. `ceph -s` prints it, weighted by objects, as misplaced.
+    /// Their share. Ceph calls these copies misplaced.
     pub copies_moved_share: f64,
     /// Bytes of all copies.
     pub bytes: u64,
