@@ -48,6 +48,9 @@ for file in alerts.yml dashboard.json; do
     put 644 "packaging/monitoring/$file" "$prefix/share/bulkhead/monitoring/$file"
 done
 
+# An upgrade compares the formats of two packages before it installs one.
+"$program" appliance formats </dev/null >"$destdir$prefix/share/bulkhead/formats.json"
+
 install -d "$destdir$prefix/share/man/man1"
 "$program" man "$destdir$prefix/share/man/man1" >/dev/null
 completion() { # shell, destination

@@ -12,6 +12,7 @@ pub mod check;
 mod edit;
 pub mod facts;
 mod file;
+pub mod formats;
 mod key;
 mod parse;
 pub mod plan;

@@ -43,8 +43,18 @@ pub enum ApplianceCommand {
     /// Start the cluster on all heads after `shutdown`, and wait until all pools are served
     #[command(after_help = START_EXAMPLES)]
     Start(CheckArgs),
+    /// Upgrade Bulkhead on all heads, one after the other, while clients work
+    ///
+    /// Idle heads are first. Each head is upgraded in maintenance: its pools move away, its services stop, the version
+    /// is installed, and the head serves again when it runs that version and all pools are complete. The upgrade stops
+    /// at the first state that is not the expected one. At the end each pool moves to its home.
+    #[command(after_help = UPGRADE_EXAMPLES)]
+    Upgrade(Box<UpgradeArgs>),
     /// Print the JSON schema of the file, for editors
     Schema,
+    /// The formats of this version, and the features of its library, as JSON
+    #[command(hide = true)]
+    Formats,
     /// The facts of a head for `check`, as lines of words separated by tabs; reads a list of disks
     #[command(hide = true)]
     Facts {
@@ -128,6 +138,57 @@ const START_EXAMPLES: &str = "Examples:
   bulkhead appliance start --ssh
 
 Not needed after a boot: enabled heads serve their pools by themselves.";
+
+const UPGRADE_EXAMPLES: &str = "Examples:
+  bulkhead appliance upgrade --ssh --package bulkhead_0.2.0~deb12_amd64.deb --dry-run
+  bulkhead appliance upgrade --ssh --package bulkhead_0.2.0~deb12_amd64.deb
+  bulkhead appliance upgrade --ssh --from-repository
+  bulkhead appliance upgrade --ssh --package bulkhead_0.1.0~deb12_amd64.deb --downgrade
+
+Every head must be reachable. A command that stopped, or was interrupted, is repeated: it continues with
+the same head. The older package with --downgrade is the way back.
+
+Exit codes, besides the common ones:
+  0   all heads run the version already, or do now
+  12  the check finds errors, which are printed; nothing was changed
+  13  with --dry-run: there is something to do
+  14  it stopped: the output contains the reason, the state of each head, and the next command";
+
+/// `appliance upgrade`
+#[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("source").required(true).args(["package", "from_repository", "install_command"])))]
+pub struct UpgradeArgs {
+    /// As for a check.
+    #[command(flatten)]
+    pub of: CheckArgs,
+    /// Install this package, which is copied to each head; may be repeated, such as for bulkhead-libzpool
+    #[arg(long, value_name = "DEB")]
+    pub package: Vec<PathBuf>,
+    /// Install from the apt repository that each head uses
+    #[arg(long)]
+    pub from_repository: bool,
+    /// Install by this command for sh(1), which runs on each head with the version as its argument
+    #[arg(long, value_name = "COMMAND", requires = "to")]
+    pub install_command: Option<String>,
+    /// The version [default: the newest one of the repository]
+    #[arg(long, value_name = "VERSION", conflicts_with = "package")]
+    pub to: Option<String>,
+    /// The version is older than the installed one
+    #[arg(long)]
+    pub downgrade: bool,
+    /// Downgrade even if the older version refuses formats, or does not describe them: no pool uses these
+    #[arg(long, requires = "downgrade")]
+    pub yes: bool,
+    /// Print the steps, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Seconds until all legs must be current again after each head
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
+    pub legs_within: u64,
+    /// The bulkhead binary on every head [default: the path of this one]
+    #[arg(long, value_name = "PATH")]
+    pub program: Option<PathBuf>,
+}
 
 /// `appliance maintenance`
 #[derive(Debug, Args)]

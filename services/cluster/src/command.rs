@@ -3,6 +3,7 @@
 
 mod absence;
 mod retirement;
+mod upgrade;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -55,6 +56,8 @@ pub fn run(
         ApplianceCommand::Maintenance(args) => absence::maintenance(args, out)?,
         ApplianceCommand::Shutdown(args) => absence::shut_down(args, out)?,
         ApplianceCommand::Start(args) => absence::start(args, out)?,
+        ApplianceCommand::Upgrade(args) => return upgrade::upgrade(args, out),
+        ApplianceCommand::Formats => upgrade::print_formats(out)?,
         ApplianceCommand::Facts { stalls } => out.text(&own_facts(*stalls)?)?,
         ApplianceCommand::Schema => out.text(&reference::schema_text())?,
     }

@@ -22,15 +22,15 @@ use crate::situation::{PendingPowerOff, Situation, SituationError, is};
 /// Polling interval of the cluster.
 const POLL: Duration = Duration::from_millis(500);
 /// Time allowed for a move of a pool, in addition to its own limits.
-const MOVE_RESERVE: Duration = Duration::from_secs(90);
+pub(crate) const MOVE_RESERVE: Duration = Duration::from_secs(90);
 /// Time limit for the start or stop of a unit.
-const UNIT_TIME_LIMIT: Duration = Duration::from_secs(180);
+pub(crate) const UNIT_TIME_LIMIT: Duration = Duration::from_secs(180);
 /// Time allowed for the agents of addresses and for Pacemaker itself, in addition to the limits of the pools.
 const CLUSTER_RESERVE: Duration = Duration::from_secs(60);
 /// Time limit for Pacemaker to respond after its start: a head that boots alone delays its start for the other heads.
-const START_TIME_LIMIT: Duration = Duration::from_secs(180);
+pub(crate) const START_TIME_LIMIT: Duration = Duration::from_secs(180);
 /// The units of the cluster, in the order of their start.
-const UNITS: [&str; 3] = [
+pub(crate) const UNITS: [&str; 3] = [
     "corosync.service",
     "corosync-qdevice.service",
     "pacemaker.service",
@@ -459,14 +459,8 @@ impl<'a> Planned<'a> {
         served.cloned().collect()
     }
 
-    /// The resources of the file's pools that run, or may still run, on `head`.
     fn active(&self, now: &Situation, head: &HeadName) -> Vec<String> {
-        let pools = self.appliance.pools.iter();
-        let ours: BTreeSet<String> = pools
-            .flat_map(|(name, pool)| resource_ids(name, pool))
-            .collect();
-        let active = now.active_on(head).into_iter();
-        active.filter(|one| ours.contains(one)).collect()
+        active_on(self.appliance, now, head)
     }
 
     /// The pools that only `head` serves or may begin to serve, and why no other head can.
@@ -536,6 +530,16 @@ impl<'a> Planned<'a> {
     }
 }
 
+/// The resources of the file's pools that run, or may still run, on `head`.
+pub(crate) fn active_on(appliance: &Appliance, now: &Situation, head: &HeadName) -> Vec<String> {
+    let pools = appliance.pools.iter();
+    let ours: BTreeSet<String> = pools
+        .flat_map(|(name, pool)| resource_ids(name, pool))
+        .collect();
+    let active = now.active_on(head).into_iter();
+    active.filter(|one| ours.contains(one)).collect()
+}
+
 fn refuse_power_off(now: &Situation) -> Result<(), StandbyError> {
     now.pending_power_off()
         .map_or(Ok(()), |pending| Err(StandbyError::PowerOff(pending)))
@@ -579,7 +583,7 @@ fn forget(machine: &dyn Host, head: &HeadName, lifetime: Lifetime) -> Result<(),
 }
 
 /// Whether the configuration excludes a head, beyond the next boot.
-fn is_excluded(machine: &dyn Host, head: &HeadName) -> Result<bool, HostError> {
+pub(crate) fn is_excluded(machine: &dyn Host, head: &HeadName) -> Result<bool, HostError> {
     let output = machine.run(&attribute(head, Lifetime::Forever, &["--query", "--quiet"]))?;
     // There is no such attribute by default.
     Ok(output.code == 0 && matches!(output.text().trim(), "on" | "true" | "yes" | "1"))
