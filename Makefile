@@ -28,7 +28,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build install deb deb-witness demo demo-legs demo-single test check nightly lint unit conformance crash crash-files crash-volumes legs hostile files rollback operations operations-crash operations-steps guide growth runbooks races repeats older-locks mounted-files requests api drill drill-short drill-examples stock linux fuzz bench console screenshots libzpool release release-check
+.PHONY: help deps build install deb deb-witness demo demo-legs demo-single test check nightly lint unit conformance crash crash-files crash-volumes legs hostile files rollback operations operations-crash operations-steps guide growth runbooks races repeats older-locks mounted-files requests api drill drill-short drill-examples stock linux fuzz bench console screenshots libzpool release release-check repository
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -66,6 +66,9 @@ release-check: ## the same, built twice and compared
 	@scripts/deps.sh build
 	@scripts/deps.sh libzpool
 	scripts/release.sh --twice
+
+repository: ## target/repository: what the release made, for apt, signed by REPOSITORY_KEY; PACKAGES names other directories
+	scripts/repository.sh $(PACKAGES)
 
 demo: build ## two heads: the power of the serving one is pulled, clients go on
 	@scripts/deps.sh test
