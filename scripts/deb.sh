@@ -77,34 +77,44 @@ symbols() { # package
     build_deb "$stage" "$folder/${1}-dbgsym_${release}_$architecture.deb"
 }
 
-package() { # package, control file, libraries
+package() { # package, control file, libraries, those that must fit before the package is unpacked
     local stage=$stages/$1 output=$folder/${1}_${release}_$architecture.deb
     [[ -z ${DEB_SYMBOLS:-} ]] || symbols "$1"
     [[ -n ${DEB_KEEP_SYMBOLS:-} ]] || strip --strip-unneeded "$stage"/usr/bin/*
-    mkdir "$stage/DEBIAN"
+    mkdir -p "$stage/DEBIAN"
     sed -e "s/@VERSION@/$release/" -e "s/@ARCHITECTURE@/$architecture/" -e "s/@LIBRARIES@/$3/" \
-        "$2" >"$stage/DEBIAN/control"
+        -e "s/@LIBRARY@/${4:-}/" "$2" >"$stage/DEBIAN/control"
     install -m 755 packaging/debian/postinst "$stage/DEBIAN/postinst"
     build_deb "$stage" "$output"
 }
 
 package_of_heads() {
-    local needed openzfs after
+    local needed openzfs after library
     mkdir -m 755 "$stages/bulkhead"
     PREFIX=/usr DESTDIR=$stages/bulkhead scripts/install.sh >/dev/null
     install -D -m 644 packaging/debian/lintian-overrides "$stages/bulkhead/usr/share/lintian/overrides/bulkhead"
     document bulkhead
     find "$stages/bulkhead/usr/share/man" -type f -exec gzip -9n {} +
 
+    # Refuses an upgrade of a head that serves clients: dpkg runs it for this package, apt for all packages of a head.
+    install -D -m 755 packaging/debian/preinst "$stages/bulkhead/usr/lib/bulkhead/apt-hook"
+    install -D -m 644 packaging/debian/apt.conf "$stages/bulkhead/etc/apt/apt.conf.d/60bulkhead"
+    mkdir "$stages/bulkhead/DEBIAN"
+    install -m 755 packaging/debian/preinst "$stages/bulkhead/DEBIAN/preinst"
+    echo /etc/apt/apt.conf.d/60bulkhead >"$stages/bulkhead/DEBIAN/conffiles"
+
     # The library's internal structures change from version to version without a new name. A binary for
-    # bulkhead-libzpool already depends on that very version.
+    # bulkhead-libzpool already depends on that very version. As a Pre-Depends the relation prevents that dpkg replaces
+    # the binary before the library fits.
     needed=$(libraries bulkhead)
-    if [[ $needed != *bulkhead-libzpool* ]]; then
+    library=$(grep -o 'bulkhead-libzpool ([^)]*)' <<<"$needed" || true)
+    if [[ -z $library ]]; then
         openzfs=$(pkg-config --modversion libzfs)
         after=${openzfs%.*}.$((${openzfs##*.} + 1))
-        needed="$needed, libzpool6linux (>= $openzfs), libzpool6linux (<< $after~), libzfs6linux"
+        library="libzpool6linux (>= $openzfs), libzpool6linux (<< $after~)"
+        needed="$needed, libzfs6linux"
     fi
-    package bulkhead packaging/debian/control "$needed"
+    package bulkhead packaging/debian/control "$needed" "$library"
 }
 
 package_of_witness() {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import shutil
 import subprocess
@@ -84,7 +85,7 @@ class Install(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         package, witness = result.stdout.split()
         self._check_witness(witness)
-        fields = subprocess.run(["dpkg-deb", "--field", package, "Depends"], text=True, capture_output=True, check=True)
+        fields = subprocess.run(["dpkg-deb", "--field", package, "Pre-Depends"], text=True, capture_output=True, check=True)
         openzfs = subprocess.run(["pkg-config", "--modversion", "libzfs"], text=True, capture_output=True, check=True).stdout
         self.assertIn(f"libzpool6linux (>= {openzfs.strip()})", fields.stdout)
         self.assertRegex(fields.stdout, r"libzpool6linux \(<< [0-9.]+~\)")
@@ -94,6 +95,9 @@ class Install(unittest.TestCase):
         )
         self.assertTrue(version.stdout.startswith("bulkhead "), version.stdout)
         self.assertTrue((self.folder / "root/usr/lib/ocf/resource.d/bulkhead/pool").exists())
+        formats = json.loads((self.folder / "root/usr/share/bulkhead/formats.json").read_text())
+        self.assertIn("record of legs", formats["formats"])
+        self.assertIn("async_destroy", formats["features"])
         about = self.folder / "root/usr/share/doc/bulkhead"
         self.assertIn("/usr/share/common-licenses/Apache-2.0", (about / "copyright").read_text())
         self.assertTrue(gzip.decompress((about / "changelog.gz").read_bytes()).startswith(b"bulkhead ("))

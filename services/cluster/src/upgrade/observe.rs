@@ -29,7 +29,8 @@ const TIME_LIMIT: Duration = Duration::from_secs(30);
 const PACKAGE: &str = "bulkhead";
 
 /// Prints lines of words separated by tabs: the version of the binary `$1` and of the package `$2`, the processes that
-/// run another binary than the one at that path now, and the state of each unit in the remaining arguments.
+/// run another binary than the one at that path now, and the state of each unit in the remaining arguments. Processes of
+/// containers and labs on the head do not count.
 const SCRIPT: &str = r#"
 tab=$(printf '\t'); name=${1##*/}; set -f
 report() { local IFS="$tab"; printf '%s\n' "$*"; }
@@ -42,8 +43,10 @@ for unit in "$@"; do
     elif systemctl is-enabled --quiet "$unit" 2>/dev/null; then report stopped "$unit"; fi
 done
 set +f
+own=$(readlink /proc/self/ns/pid)
 grep -alsF "$name" /proc/[0-9]*/cmdline | while read -r file; do
-    set -f; set -- $(tr '\0' ' ' <"$file" 2>/dev/null); set +f
+    [ "$(readlink "${file%/cmdline}/ns/pid" 2>/dev/null)" = "$own" ] || continue
+    set -f; set -- $({ tr '\0' ' ' <"$file"; } 2>/dev/null); set +f
     [ "${1##*/}" = "$name" ] || continue
     case "$2" in head | leg-server | pool-server | pool-keys) ;; *) continue ;; esac
     runs=$(stat -L -c %d:%i "${file%/cmdline}/exe" 2>/dev/null) || continue
