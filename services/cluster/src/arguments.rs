@@ -167,7 +167,7 @@ pub struct UpgradeArgs {
     /// Install from the apt repository that each head uses
     #[arg(long)]
     pub from_repository: bool,
-    /// Install by this command for sh(1), which runs on each head with the version as its argument
+    /// Install by this command for sh(1), which runs on each head; `$1` in it is the version
     #[arg(long, value_name = "COMMAND", requires = "to")]
     pub install_command: Option<String>,
     /// The version [default: the newest one of the repository]

@@ -76,7 +76,7 @@ pub enum Source {
     Packages(Vec<PackageFile>),
     /// The package of this version in the repository of each head.
     Repository(String),
-    /// A command for sh(1), with the version as its first argument.
+    /// A command for sh(1), and the version, which is `$1` in it.
     Command(String, String),
 }
 
