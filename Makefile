@@ -28,7 +28,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build install deb deb-witness demo demo-legs demo-single test check nightly lint unit conformance crash crash-files crash-volumes legs hostile files rollback operations operations-crash operations-steps guide growth runbooks races repeats older-locks mounted-files requests api drill drill-short drill-examples stock linux fuzz bench console screenshots libzpool release release-check repository
+.PHONY: help deps build install deb deb-witness demo demo-legs demo-single test check nightly lint unit conformance crash crash-files crash-volumes legs hostile files rollback operations operations-crash operations-steps guide growth runbooks races repeats older-locks mounted-files requests api drill drill-short drill-examples stock linux fuzz bench console screenshots libzpool release release-check repository upgrades
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -203,6 +203,10 @@ drill-examples: build ## each file in examples/ drilled once, with clients of al
 stock: build ## ROUNDS of moves and lost power under qemu's own iSCSI and NBD clients
 	@scripts/deps.sh test
 	$(PYTHON) -m proof.stock $(if $(filter command environment,$(firstword $(origin ROUNDS))),--rounds $(ROUNDS))
+
+upgrades: build ## two heads upgraded and downgraded under stock clients, with a fault in each step
+	@scripts/deps.sh test
+	$(PYTHON) -m proof.upgrade
 
 linux: build ## a real Linux initiator, in a virtual machine
 	@scripts/deps.sh linux

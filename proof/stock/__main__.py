@@ -13,15 +13,11 @@ import statistics
 import time
 
 from proof import runtime
-from proof.linux.appliance import POOL, Appliance, LabIncapable
+from proof.linux.appliance import Appliance, LabIncapable
 from proof.runtime import ProofError
 from proof.stock.client import StockClient
+from proof.stock.volumes import clients_of, export
 
-TARGET = "iqn.2026-01.org.example:stock"
-INITIATOR = "iqn.1993-08.org.debian:01:stock"
-ADDRESS = "10.77.1.100"
-NETWORK = "10.77.1.0/24"
-SIZE = "16M"
 FAULTS = ("move", "active-power")
 CALM_WRITES = 30
 """Before each fault, so that all clients are active."""
@@ -35,24 +31,6 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--profile", choices=("fast", "default", "conservative"), default="fast", help="time-outs of the two heads")
     parser.add_argument("--pause-max", type=float, default=30.0, metavar="SECONDS", help="a longer pause fails")
     return parser.parse_args(argv)
-
-
-def _export(appliance: Appliance) -> None:
-    """A volume for each protocol."""
-    head = appliance.settle()
-    for name in ("stock-iscsi", "stock-nbd"):
-        appliance.on(head, "bulkhead", "volume", "create", f"{POOL}/{name}", "--size", SIZE, "--sparse")
-    appliance.on(head, "bulkhead", "target", "create", TARGET, "--pool", POOL)
-    appliance.on(head, "bulkhead", "target", "allow", TARGET, "--pool", POOL, "--initiator", INITIATOR, "--network", NETWORK)
-    appliance.on(head, "bulkhead", "target", "map", TARGET, f"{POOL}/stock-iscsi", "--lun", "0")
-    appliance.on(head, "bulkhead", "nbd", "export", f"{POOL}/stock-nbd", "--name", "stock", "--allow-network", NETWORK)
-
-
-def _clients(appliance: Appliance) -> list[StockClient]:
-    enter = appliance.enter_client()
-    iscsi = f"driver=iscsi,transport=tcp,portal={ADDRESS},target={TARGET},lun=0,initiator-name={INITIATOR}"
-    nbd = f"driver=nbd,server.type=inet,server.host={ADDRESS},server.port=10809,export=stock,reconnect-delay=120"
-    return [StockClient("iscsi", enter, iscsi), StockClient("nbd", enter, nbd)]
 
 
 def _strike(appliance: Appliance, fault: str) -> None:
@@ -99,8 +77,8 @@ def main(argv: list[str]) -> int:
         return _skip(" ".join(str(error).split()))
     failed = False
     try:
-        _export(appliance)
-        clients = _clients(appliance)
+        export(appliance)
+        clients = clients_of(appliance)
         for fault in arguments.faults or FAULTS:
             for name, pauses in _rounds(appliance, clients, fault, arguments.rounds).items():
                 failed |= max(pauses) > arguments.pause_max
