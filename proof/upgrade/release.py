@@ -33,7 +33,7 @@ dies)
 esac
 case "$1" in
 '{new}') mount --bind '{folder}/bulkhead' {place} ;;
-'{old}') umount {place} ;;
+'{old}') umount --lazy {place} ;;
 *) echo "no version $1" >&2; exit 1 ;;
 esac
 """
