@@ -89,7 +89,9 @@ fn ask(plan: Plan, common: &Common, out: Printer) -> Result<(), Failure> {
             return pool_access::stream::transfer(common, &pool, request, out);
         }
         Plan::WithLongTimeOut(pool, request) => reconnect::ask(common, &pool, request, progress)?,
-        Plan::Move(args) => head::hand_over::run(&args, common)?,
+        Plan::Move(args) => noted(common, "pool.move", &args.pool.clone(), || {
+            head::hand_over::run(&args, common)
+        })?,
         Plan::Create(create, legs) => pool_access::create(common, create, legs.as_deref())?,
         Plan::Discover => pool_access::discover(common)?,
         Plan::ListPools => pools::list(common, heads)?,
@@ -144,7 +146,13 @@ fn perform(program: Program, common: &Common, out: Printer) -> Result<ExitCode, 
         Program::Audit(command) => head::audit_log::audit(&command, common, out),
         Program::Appliance(command) => {
             let own_facts = |stalls| head::facts::print_facts(common, stalls);
-            return cluster::command::run(&command, &own_facts, out);
+            let run = || cluster::command::run(&command, &own_facts, out);
+            return match command.change() {
+                Some((what, of)) => {
+                    pool_access::audit::noted(&pool_access::audit::path(common), what, &of, run)
+                }
+                None => run(),
+            };
         }
         Program::Lab(command) => return lab::command::run(&command, out),
         Program::Drill(args) => return drills::command::run(&args, out),

@@ -129,8 +129,35 @@ pub fn refuse(is_maintenance: bool, pool: &PoolName) -> Result<(), Failure> {
         Ok(Some(file)) if file.pools.contains_key(pool) => {
             judge(pool, standing(), is_maintenance, || location(pool))
         }
-        Ok(_) => Ok(()),
+        // The file was changed or removed, and is not applied yet: the cluster has the pool until then.
+        Ok(_) => refuse_if_in_cluster(is_maintenance, pool, standing()),
         Err(why) => judge_unreadable(pool, standing(), is_maintenance, &why),
+    }
+}
+
+/// Refuses a pool's server that is started without the cluster, if the cluster may start one on another head, or would
+/// take this one, which listens elsewhere, for its own.
+pub fn refuse_server(is_maintenance: bool, pool: &PoolName) -> Result<(), Failure> {
+    match file() {
+        // One head alone may have no cluster.
+        Ok(Some(file)) if file.heads.len() < 2 => {
+            let standing = pool_management(&Local::default(), pool);
+            refuse_if_in_cluster(is_maintenance, pool, standing)
+        }
+        _ => refuse(is_maintenance, pool),
+    }
+}
+
+fn refuse_if_in_cluster(
+    is_maintenance: bool,
+    pool: &PoolName,
+    standing: PoolManagement,
+) -> Result<(), Failure> {
+    match standing {
+        PoolManagement::Absent | PoolManagement::Unknown => Ok(()),
+        PoolManagement::Managed | PoolManagement::Stopped => {
+            judge(pool, standing, is_maintenance, || location(pool))
+        }
     }
 }
 
@@ -174,10 +201,11 @@ pub fn refuse_destroy_or_export(
         Err(_) => return Ok(()),
     };
     let described = appliance.as_ref().and_then(|file| file.pools.get(pool));
-    if described.is_none() {
+    let standing = standing();
+    let is_in_cluster = matches!(standing, PoolManagement::Managed | PoolManagement::Stopped);
+    if described.is_none() && !is_in_cluster {
         return Ok(());
     }
-    let standing = standing();
     match destroys {
         true => judge_destroy(pool, standing),
         false => {

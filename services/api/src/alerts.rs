@@ -10,7 +10,7 @@ use control::{Advice, Button, Severity};
 use units::PoolName;
 
 use self::cause::Causes;
-use crate::view::{Alert, LinkView, Overview, PoolOverview};
+use crate::view::{Alert, HeadView, LinkView, Overview, PoolOverview};
 
 const ERROR: &str = "error";
 const WARNING: &str = "warning";
@@ -45,10 +45,29 @@ pub fn of(overview: &Overview, problems: &[String]) -> Vec<Alert> {
         let about = format!("head {}", head.name);
         let (severity, advice) = match head.state.as_str() {
             "online" | "unknown" => continue,
+            "pending" => (
+                WARNING,
+                Advice::new(
+                    Severity::Warning,
+                    format!(
+                        "wait if {0} has just booted; else start Pacemaker on {0} with `systemctl start pacemaker`",
+                        head.name
+                    ),
+                    "",
+                )
+                .risking(Some(format!(
+                    "until then {} serves no pool, also if another head is lost",
+                    head.name
+                ))),
+            ),
             "standby" => (
                 INFO,
                 Advice::new(Severity::Info, "let it serve again when it is ready", "")
-                    .by(format!("bulkhead appliance maintenance {} off", head.name)),
+                    .by(format!("bulkhead appliance maintenance {} off", head.name))
+                    .risking(Some(format!(
+                        "until then {} serves no pool, also if another head is lost",
+                        head.name
+                    ))),
             ),
             _ => (
                 ERROR,
@@ -96,7 +115,7 @@ pub fn of(overview: &Overview, problems: &[String]) -> Vec<Alert> {
     for pool in &overview.pools {
         match safeguards::explains(overview, &pool.name) {
             true => of_problems(pool, &mut alerts),
-            false => of_pool(pool, &causes, &mut alerts),
+            false => of_pool((overview, pool), &causes, &mut alerts),
         }
     }
     let faults = overview.hardware_faults.iter();
@@ -127,18 +146,53 @@ pub fn of(overview: &Overview, problems: &[String]) -> Vec<Alert> {
     alerts
 }
 
-fn of_pool(pool: &PoolOverview, causes: &Causes<'_>, alerts: &mut Vec<Alert>) {
+/// Whether this head has a cluster, and its Pacemaker does not run.
+fn is_blind(overview: &Overview) -> bool {
+    let mut heads = overview.heads.iter();
+    !overview.heads.is_empty() && heads.all(|head| head.state == "unknown")
+}
+
+/// Advice on a pool that no head serves.
+fn of_unserved(overview: &Overview, pool: &PoolOverview) -> Advice {
+    let advice = |what: &str| Advice::new(Severity::Error, what, "");
+    let may_serve = |head: &&HeadView| pool.heads.is_empty() || pool.heads.contains(&head.name);
+    let heads: Vec<&HeadView> = overview.heads.iter().filter(may_serve).collect();
+    let is_any = |state: &str| heads.iter().any(|head| head.state == state);
+    let in_maintenance = heads.iter().find(|head| head.state == "standby");
+    match in_maintenance {
+        _ if overview.heads.is_empty() => {
+            advice("start its server").by(format!("bulkhead pool-server {}", pool.name))
+        }
+        Some(head) if !is_any("online") => {
+            advice("end the maintenance of a head: no other one that may serve the pool is online")
+                .by(format!("bulkhead appliance maintenance {} off", head.name))
+        }
+        None if is_blind(overview) => advice(
+            "after a shutdown of the appliance, start it: Pacemaker does not run on this head",
+        )
+        .by("bulkhead appliance start --ssh"),
+        _ => {
+            advice("find out why the cluster does not start it").by("crm_mon -1 -rf --include=bans")
+        }
+    }
+}
+
+fn of_pool(
+    (overview, pool): (&Overview, &PoolOverview),
+    causes: &Causes<'_>,
+    alerts: &mut Vec<Alert>,
+) {
     let about = format!("pool {}", pool.name);
     let name = &pool.name;
     match pool.state.as_str() {
-        "stopped" => alerts.push(alert(
+        "stopped" => alerts.push(with_advice(
             ERROR,
             &about,
-            format!("{NOT_SERVED} {name}"),
-            Some(
-                "in an appliance see why the cluster does not start it, with `crm_mon -1 -f`; else start its server, with \
-                 `bulkhead pool-server`",
-            ),
+            match is_blind(overview) {
+                true => format!("{NOT_SERVED} {name}, as far as this head can see"),
+                false => format!("{NOT_SERVED} {name}"),
+            },
+            Some(&of_unserved(overview, pool)),
         )),
         "failed" => alerts.push(alert(
             ERROR,
@@ -715,5 +769,42 @@ mod tests {
         );
         assert_eq!(look(&[], 30), []);
         assert_eq!(look(&["sda has 5 errors"], 40), [Some(40)]);
+    }
+
+    #[test]
+    fn advice_on_an_unserved_pool_follows_the_state_of_the_heads() {
+        let command = |states: &[&str]| {
+            let heads = states.iter().zip(["left", "right"]);
+            let heads = heads.map(|(state, name)| HeadView {
+                name: name.to_owned(),
+                state: (*state).to_owned(),
+                ..HeadView::default()
+            });
+            let overview = Overview {
+                heads: heads.collect(),
+                ..Overview::default()
+            };
+            let pool = PoolOverview {
+                name: "tank".to_owned(),
+                ..PoolOverview::default()
+            };
+            of_unserved(&overview, &pool).command.unwrap_or_default()
+        };
+        for (states, expected) in [
+            (&[][..], "bulkhead pool-server tank"),
+            (
+                &["standby", "standby"],
+                "bulkhead appliance maintenance left off",
+            ),
+            (
+                &["offline", "standby"],
+                "bulkhead appliance maintenance right off",
+            ),
+            (&["unknown", "unknown"], "bulkhead appliance start --ssh"),
+            (&["online", "standby"], "crm_mon -1 -rf --include=bans"),
+            (&["online", "offline"], "crm_mon -1 -rf --include=bans"),
+        ] {
+            assert_eq!(command(states), expected, "{states:?}");
+        }
     }
 }

@@ -56,7 +56,7 @@ pub struct HeadView {
     pub name: String,
     /// Whether it is the responding head.
     pub here: bool,
-    /// `online`, `standby`, `offline`, `unclean` or `unknown`.
+    /// `online`, `standby`, `pending` (a member of Corosync without Pacemaker), `offline`, `unclean` or `unknown`.
     pub state: String,
     /// More about its state.
     pub note: Option<String>,

@@ -64,6 +64,36 @@ pub enum ApplianceCommand {
     },
 }
 
+impl ApplianceCommand {
+    /// The verb and the object of a command that changes the appliance, for the audit log.
+    pub fn change(&self) -> Option<(&'static str, String)> {
+        match self {
+            Self::Apply(args) => Some(("appliance.apply", args.change.file.display().to_string())),
+            Self::Retire(args) if !args.dry_run && args.yes => {
+                Some(("appliance.retire", args.pool.to_string()))
+            }
+            Self::RotateKey(args) => {
+                Some(("appliance.rotate-key", args.file.display().to_string()))
+            }
+            Self::Maintenance(args) => Some((
+                match args.state {
+                    Switch::On => "appliance.maintenance-on",
+                    Switch::Off => "appliance.maintenance-off",
+                },
+                args.head.to_string(),
+            )),
+            Self::Shutdown(args) if args.yes => {
+                Some(("appliance.shutdown", args.of.file.display().to_string()))
+            }
+            Self::Start(args) => Some(("appliance.start", args.file.display().to_string())),
+            Self::Upgrade(args) if !args.dry_run => {
+                Some(("appliance.upgrade", args.of.file.display().to_string()))
+            }
+            _ => None,
+        }
+    }
+}
+
 const CHECK_EXAMPLES: &str = "Examples:
   bulkhead appliance check appliance.toml
   bulkhead appliance check appliance.toml --json

@@ -194,6 +194,8 @@ fn head_state(monitor: Option<&Element>, head: &str) -> &'static str {
     match () {
         () if is(node, "unclean") => "unclean",
         () if !is(node, "online") => "offline",
+        // A member of Corosync without Pacemaker.
+        () if is(node, "pending") => "pending",
         () if is(node, "standby") => "standby",
         () => "online",
     }

@@ -146,6 +146,9 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
         registration::wait(note)?;
         tracing::debug!(pool = %args.pool, "registered by the agent");
     }
+    if args.noted_in.is_none() {
+        pool_access::managed::refuse_server(common.maintenance, &args.pool)?;
+    }
     let control = claim_socket(&args, common)?;
     let limits = headroom::connection_limits(usize::from(args.workers));
     let early = Arc::new(early_sockets(&args, common)?);

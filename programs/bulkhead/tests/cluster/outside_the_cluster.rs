@@ -79,3 +79,34 @@ fn command_opens_cluster_pool_only_while_stopped() {
     }
     assert!(bytes(&machine) != before);
 }
+
+/// An administrator has edited the file, or starts the server by hand: the cluster still has the pool.
+#[test]
+fn cluster_pool_stays_protected_without_its_lines_in_the_file_and_from_a_server_by_hand() {
+    const STARTED: &str = r#"<primitive id="pool-tank" class="ocf" type="pool"/>"#;
+    let machine = TestHost::with_exported_volume();
+    let before = bytes(&machine);
+    let import = "pool import tank --previous-owner-is-stopped";
+    for (words, has_lines) in [
+        (import, false),
+        ("pool destroy tank --yes-destroy-all-data", false),
+        ("pool-server tank --no-nbd --no-iscsi", false),
+        ("pool-server tank --no-nbd --no-iscsi", true),
+    ] {
+        let mut command = on_a_head(&machine, words, STARTED);
+        let file = machine.path("appliance.toml");
+        if !has_lines {
+            let text = std::fs::read_to_string(&file).expect("readable");
+            let pools = text.find("[pools").expect("a pool");
+            std::fs::write(&file, &text[..pools]).expect("written");
+        }
+        let output = command.output().expect("runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(
+            output.status.code(),
+            Some(NEEDS_CONFIRMATION),
+            "{words}: {said}"
+        );
+        assert!(bytes(&machine) == before, "{words} wrote to the disks");
+    }
+}
