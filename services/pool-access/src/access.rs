@@ -410,6 +410,7 @@ fn open_and_perform(
     match end {
         Some(End::Export) => {
             open::export(pool)?;
+            places::note_exported(common, name);
             Ok(Done::changed(format!("exported pool {name}")))
         }
         Some(End::Destroy) => {
@@ -448,7 +449,9 @@ fn open_and_perform(
                 other => operations::perform(&context, other, progress),
             });
             let let_go = match access {
-                Access::Change => open::export(pool),
+                Access::Change => {
+                    open::export(pool).inspect(|()| places::note_exported(common, name))
+                }
                 // Nothing was written, and its disks are released when this process exits.
                 Access::ReadOnly => Ok(()),
             };
@@ -699,6 +702,7 @@ pub fn take_over(
     };
     let pool = open::import_with_callback(&*engine, common, name, &options, |_| Ok(()))?;
     open::export(pool)?;
+    places::note_exported(common, name);
     Ok(Done::changed(format!(
         "pool {name} is in good order and free: `bulkhead pool-server {name}` serves it"
     )))

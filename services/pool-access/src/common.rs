@@ -14,9 +14,9 @@ pub struct Common {
     /// The settings that the agents share.
     #[command(flatten, next_help_heading = "Common options")]
     pub settings: agents::Settings,
-    /// Directory or device to search for pools; may be repeated. Several may be joined by
-    /// colons; in a name that has colons, write `\:` for each [default: where the pool was seen
-    /// last, and /dev/disk/by-id]
+    /// Directory or device to search for pools, in addition to the last devices of each; may be
+    /// repeated. Several may be joined by colons; in a name that has colons, write `\:` for each
+    /// [default: /dev/disk/by-id]
     #[arg(
         long,
         global = true,

@@ -131,8 +131,10 @@ pub fn import_with_callback(
             ours(claimed.note().unwrap_or_default())?;
         }
         let opened = claimed.open().map_err(operations::pool_failure)?;
-        let paths: Vec<_> = candidate.devices.present().cloned().collect();
-        places::cache_devices(common, pool, &paths);
+        // A look does not change where the pool is searched.
+        if options.access == Access::Change {
+            places::note_opened(common, pool, &candidate);
+        }
         return Ok(opened);
     }
 }

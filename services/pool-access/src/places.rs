@@ -1,10 +1,13 @@
-//! The locations of pools. The labels on the devices are authoritative. The cache here only lists
-//! the first devices to search, and can be lost or wrong without harm.
+//! The locations of pools. The labels on the devices are authoritative. The cache here lists the devices that are always
+//! searched, and how new the pool was, so that a copy of missing devices is not used instead of them. Without it only
+//! that protection is missing.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use control::{Failure, FailureKind};
+use engine::pool::legs::Leg;
 use engine::pool::{Candidate, CandidateState};
 use operations::seals::{KeyFiles, Seals};
 use serde::{Deserialize, Serialize};
@@ -17,6 +20,9 @@ use crate::managed;
 /// Searched if there are no other locations.
 const DEFAULT_DIRECTORIES: [&str; 1] = ["/dev/disk/by-id"];
 
+/// Time-out for the labels of an exported pool: a disk might hang.
+const EXPORTED_READ_MAX: Duration = Duration::from_secs(2);
+
 /// Version of the files in the state directory.
 const VERSION: u32 = 1;
 
@@ -24,16 +30,33 @@ const VERSION: u32 = 1;
 struct DeviceCache {
     version: u32,
     places: Vec<PathBuf>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    last: Option<LastState>,
+}
+
+/// How new the pool was when this host opened or closed it last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct LastState {
+    /// The number of the pool.
+    guid: u64,
+    /// The newest transaction group then.
+    newest_txg: u64,
+    /// Whether the pool was exported at that group. Otherwise it was opened at it, and later groups are unknown.
+    is_exported: bool,
 }
 
 fn file_of(common: &Common, pool: &PoolName) -> PathBuf {
     common.settings.state_dir.join(format!("{pool}.json"))
 }
 
-fn remembered(path: &Path) -> Option<Vec<PathBuf>> {
+fn cached(path: &Path) -> Option<DeviceCache> {
     let text = std::fs::read(path).ok()?;
     let found: DeviceCache = serde_json::from_slice(&text).ok()?;
-    (found.version == VERSION).then_some(found.places)
+    (found.version == VERSION).then_some(found)
+}
+
+fn remembered(path: &Path) -> Option<Vec<PathBuf>> {
+    cached(path).map(|found| found.places)
 }
 
 /// Returns the names of the known pools of this host.
@@ -55,21 +78,84 @@ pub fn describe_known_pools(common: &Common) -> Option<String> {
     (!names.is_empty()).then(|| names.join(" "))
 }
 
-/// Caches the devices of `pool`. An error here is not an error of the request.
+/// Caches the devices of `pool`, which was created or renamed on them, and is exported. An error here is not an error of
+/// the request.
 pub fn cache_devices(common: &Common, pool: &PoolName, devices: &[PathBuf]) {
     let search = common.search();
-    note_devices(common, pool, search.iter().chain(devices));
+    note_devices(common, pool, search.iter().chain(devices), None);
+    note_exported(common, pool);
+}
+
+/// Caches the devices of `candidate`, which was opened for changes. A read-only command caches nothing.
+pub fn note_opened(common: &Common, pool: &PoolName, candidate: &Candidate) {
+    let search = common.search();
+    let last = LastState {
+        guid: candidate.guid,
+        newest_txg: candidate.devices.legs.newest_txg,
+        is_exported: false,
+    };
+    let devices = candidate.devices.present();
+    note_devices(common, pool, search.iter().chain(devices), Some(last));
+}
+
+/// Caches the newest transaction group of `pool`, which this process exported.
+pub fn note_exported(common: &Common, pool: &PoolName) {
+    let Some(note) = cached(&file_of(common, pool)) else {
+        return;
+    };
+    // Their disks are in the appliance file, and a head must stop in time.
+    if managed::disks(pool).is_some() {
+        return;
+    }
+    // A directory might contain copies.
+    let devices = note.places.iter().filter(|place| place.exists());
+    let devices: Vec<PathBuf> = devices.filter(|place| !place.is_dir()).cloned().collect();
+    let is_it = |one: &Candidate| {
+        let is_same = note.last.as_ref().is_none_or(|last| last.guid == one.guid);
+        is_same && one.name == pool.as_str() && one.state == CandidateState::Exported
+    };
+    let (send, receive) = std::sync::mpsc::channel();
+    let read = move || {
+        // The process might be exiting already.
+        let _ = send.send(engines::discover(Search::Places(&devices)).unwrap_or_default());
+    };
+    let reader = std::thread::Builder::new()
+        .name("exported".into())
+        .spawn(read);
+    let found = reader
+        .ok()
+        .and_then(|_| receive.recv_timeout(EXPORTED_READ_MAX).ok());
+    let Some(found) = found.into_iter().flatten().find(is_it) else {
+        return;
+    };
+    let last = LastState {
+        guid: found.guid,
+        newest_txg: found.devices.legs.newest_txg,
+        is_exported: true,
+    };
+    note_devices(common, pool, note.places.iter(), Some(last));
 }
 
 /// Adds devices that joined `pool` to the cache.
 pub fn add_cached_devices(common: &Common, pool: &PoolName, devices: &[PathBuf]) {
-    let known = remembered(&file_of(common, pool)).unwrap_or_default();
-    note_devices(common, pool, known.iter().chain(devices));
+    let (known, last) = known_devices(common, pool);
+    note_devices(common, pool, known.iter().chain(devices), last);
 }
 
-fn note_devices<'a>(common: &Common, pool: &PoolName, places: impl Iterator<Item = &'a PathBuf>) {
+fn known_devices(common: &Common, pool: &PoolName) -> (Vec<PathBuf>, Option<LastState>) {
+    let found = cached(&file_of(common, pool));
+    found.map_or_else(Default::default, |found| (found.places, found.last))
+}
+
+fn note_devices<'a>(
+    common: &Common,
+    pool: &PoolName,
+    places: impl Iterator<Item = &'a PathBuf>,
+    last: Option<LastState>,
+) {
     let places: BTreeSet<&PathBuf> = places.collect();
     let note = DeviceCache {
+        last,
         version: VERSION,
         places: places
             .into_iter()
@@ -83,7 +169,9 @@ fn note_devices<'a>(common: &Common, pool: &PoolName, places: impl Iterator<Item
         std::fs::write(&new, serde_json::to_vec_pretty(&note)?)?;
         std::fs::rename(&new, &path)
     };
-    if remembered(&path).as_ref() == Some(&note.places) {
+    if cached(&path)
+        .is_some_and(|old| (old.places, old.last) == (note.places.clone(), note.last.clone()))
+    {
         return;
     }
     if let Err(error) = write() {
@@ -176,7 +264,7 @@ pub fn key_files(common: &Common) -> [PathBuf; 2] {
 
 /// Removes devices that left `pool` from the cache.
 pub fn uncache_devices(common: &Common, pool: &PoolName, devices: &[PathBuf]) {
-    let known = remembered(&file_of(common, pool)).unwrap_or_default();
+    let (known, last) = known_devices(common, pool);
     let gone: BTreeSet<PathBuf> = devices
         .iter()
         .filter_map(|device| std::path::absolute(device).ok())
@@ -185,6 +273,7 @@ pub fn uncache_devices(common: &Common, pool: &PoolName, devices: &[PathBuf]) {
         common,
         pool,
         known.iter().filter(|place| !gone.contains(*place)),
+        last,
     );
 }
 
@@ -198,8 +287,9 @@ pub fn forget(common: &Common, pool: &PoolName) {
 
 /// The places to search for `pool`, or for all pools.
 fn places(common: &Common, pool: Option<&PoolName>) -> Vec<PathBuf> {
-    let search = common.search();
+    let mut search = common.search();
     if !search.is_empty() {
+        search.extend(pool.into_iter().flat_map(|pool| last_devices(common, pool)));
         return search;
     }
     let known = match pool {
@@ -212,6 +302,17 @@ fn places(common: &Common, pool: Option<&PoolName>) -> Vec<PathBuf> {
     found.extend(pool.and_then(managed::disks).unwrap_or_default());
     // Removed devices are ignored.
     found.into_iter().filter(|place| place.exists()).collect()
+}
+
+/// The readable devices on which `pool` was last: they are searched in addition to other places. Those of a pool of the
+/// appliance are in the appliance file, and the agent names those of them that respond.
+fn last_devices(common: &Common, pool: &PoolName) -> Vec<PathBuf> {
+    if managed::disks(pool).is_some() {
+        return Vec::new();
+    }
+    let known = remembered(&file_of(common, pool)).unwrap_or_default();
+    let is_readable = |place: &PathBuf| std::fs::File::open(place).is_ok();
+    known.into_iter().filter(is_readable).collect()
 }
 
 /// Returns whether `pool` is searched among device nodes only, regardless of links to them.
@@ -229,7 +330,23 @@ pub fn is_device(place: &Path) -> bool {
 
 /// Every pool that can be found, destroyed ones left out.
 pub fn candidates(common: &Common, pool: Option<&PoolName>) -> Result<Vec<Candidate>, Failure> {
-    candidates_in(&places(common, pool), &[])
+    let mut places = places(common, pool);
+    let found = candidates_in(&places, &[])?;
+    if pool.is_some() || common.search().is_empty() {
+        return Ok(found);
+    }
+    // A copy that was found there is not listed instead of its original.
+    let names = found.iter().filter_map(|one| one.name.parse().ok());
+    let last: Vec<PathBuf> = names
+        .flat_map(|name: PoolName| last_devices(common, &name))
+        .collect();
+    if last.is_empty() {
+        return Ok(found);
+    }
+    places.extend(last);
+    let mut all = candidates_in(&places, &[])?;
+    all.retain(|one| found.iter().any(|other| other.guid == one.guid));
+    Ok(all)
 }
 
 fn candidates_in(places: &[PathBuf], chosen: &[PathBuf]) -> Result<Vec<Candidate>, Failure> {
@@ -309,12 +426,21 @@ pub fn candidate_among(
     places.extend_from_slice(more);
     let mut found = candidates_in(&places, chosen)?;
     found.retain(|candidate| candidate.name == pool.as_str());
+    let search = common.search();
+    if found.len() > 1 && !search.is_empty() {
+        // The search names one of several pools with this name.
+        let named = candidates_in(&search, chosen)?;
+        found.retain(|one| named.iter().any(|other| other.guid == one.guid));
+    }
     match found.len() {
         1 if !found[0].devices.conflicts.is_empty() => Err(operations::copies::refusal(
             pool.as_str(),
             &found[0].devices.conflicts,
         )),
-        1 => Ok(found.remove(0)),
+        1 => {
+            refuse_older(common, pool, &found[0], chosen)?;
+            Ok(found.remove(0))
+        }
         0 => Err(not_found(common, pool, &places)),
         _ => {
             let guids: Vec<_> = found.iter().map(|c| c.guid.to_string()).collect();
@@ -325,4 +451,84 @@ pub fn candidate_among(
                 )))
         }
     }
+}
+
+/// Refuses devices in new places that might be older than those on which this host had the pool last, none of which was
+/// found. An administrator can name them instead.
+fn refuse_older(
+    common: &Common,
+    pool: &PoolName,
+    candidate: &Candidate,
+    chosen: &[PathBuf],
+) -> Result<(), Failure> {
+    let Some(note) = cached(&file_of(common, pool)) else {
+        return Ok(());
+    };
+    let legs = &candidate.devices.legs;
+    let groups = legs.groups.iter().flat_map(|group| &group.members);
+    let present: Vec<&Leg> = groups.flatten().filter(|leg| leg.is_present).collect();
+    let resolved = |path: &PathBuf| std::fs::canonicalize(path).ok();
+    let mut known: Vec<PathBuf> = note
+        .places
+        .iter()
+        .chain(chosen)
+        .filter_map(resolved)
+        .collect();
+    known.extend(managed::disks(pool).iter().flatten().filter_map(resolved));
+    let is_known = |leg: &&Leg| resolved(&leg.path).is_some_and(|path| known.contains(&path));
+    let is_elsewhere = !note.places.is_empty() && legs.record.is_none();
+    if !is_elsewhere || present.is_empty() || present.iter().any(is_known) {
+        return Ok(());
+    }
+    let is_current = match &note.last {
+        Some(last) if last.guid != candidate.guid => true,
+        Some(last) if last.is_exported => legs.newest_txg >= last.newest_txg,
+        Some(last) => {
+            legs.newest_txg > last.newest_txg && present.iter().all(|leg| is_original(leg))
+        }
+        None => present.iter().all(|leg| is_original(leg)),
+    };
+    match is_current {
+        true => Ok(()),
+        false => Err(older(pool, &note, legs.newest_txg, &present)),
+    }
+}
+
+/// Whether the device is where its label records it, or under a name that the kernel assigns at each boot.
+fn is_original(leg: &Leg) -> bool {
+    let has_kernel_name = leg.labelled.parent() == Some(Path::new("/dev")) && is_device(&leg.path);
+    leg.path == leg.labelled || has_kernel_name
+}
+
+fn older(pool: &PoolName, note: &DeviceCache, newest_txg: u64, present: &[&Leg]) -> Failure {
+    let names = |paths: Vec<&PathBuf>| {
+        let names: Vec<String> = paths
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
+        names
+    };
+    let found = names(present.iter().map(|leg| &leg.path).collect());
+    let known = names(note.places.iter().filter(|place| !place.is_dir()).collect()).join(" ");
+    let state = match &note.last {
+        Some(last) if last.is_exported => format!(
+            "this host exported the pool at transaction group {}",
+            last.newest_txg
+        ),
+        _ => "this host did not export the pool, so that they might be without its last writes"
+            .to_owned(),
+    };
+    let message = format!(
+        "the devices that were found of pool {pool} might be an older copy: {} are of transaction group {newest_txg}, \
+         {state}, and none of its last devices was found: {known}",
+        found.join(" ")
+    );
+    let devices: String = found
+        .iter()
+        .map(|path| format!(" --device {path}"))
+        .collect();
+    Failure::new(FailureKind::NeedsConfirmation, message).advise(format!(
+        "nothing was opened. Reconnect the last devices. If their files or disks were moved, or to use the copy without later writes: \
+         `bulkhead pool import {pool}{devices}`"
+    ))
 }

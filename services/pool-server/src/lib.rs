@@ -785,8 +785,10 @@ fn end(core: &Core, common: &Common, outcome: Outcome, wait: Duration) -> Result
         End::Export => (open::export(pool), format!("exported pool {name}")),
         End::Destroy => (pool_access::destroy(pool), format!("destroyed pool {name}")),
     };
-    if end == End::Destroy && closed.is_ok() {
-        places::forget(common, name);
+    match end {
+        End::Destroy if closed.is_ok() => places::forget(common, name),
+        End::Export if closed.is_ok() => places::note_exported(common, name),
+        _ => {}
     }
     match &closed {
         Ok(()) => {

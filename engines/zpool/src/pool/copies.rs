@@ -369,6 +369,27 @@ fn recorded(label: &Label) -> Recorded {
     }
 }
 
+/// The numbers and paths of the devices of its group that the label of `device` records.
+pub(super) fn recorded_paths(device: &Written) -> Vec<(u64, PathBuf)> {
+    let mut found = Vec::new();
+    if let Some(tree) = device.settled().list.view().list("vdev_tree") {
+        add_recorded_paths(tree, 0, &mut found);
+    }
+    found
+}
+
+fn add_recorded_paths(vdev: NvRef<'_>, depth: usize, found: &mut Vec<(u64, PathBuf)>) {
+    let children = vdev.lists("children");
+    if children.is_empty() {
+        let path = vdev.text("path").map(PathBuf::from);
+        found.extend(vdev.u64("guid").zip(path));
+        return;
+    }
+    for child in children.into_iter().filter(|_| depth < DEPTH_MAX) {
+        add_recorded_paths(child, depth + 1, found);
+    }
+}
+
 fn leaf_of(vdev: NvRef<'_>, guid: u64, depth: usize) -> Option<NvRef<'_>> {
     let children = vdev.lists("children");
     if children.is_empty() {

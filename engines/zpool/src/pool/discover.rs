@@ -1,7 +1,7 @@
 //! Finds pools by the labels on their devices, and assembles the configuration that the library needs to open one. No
 //! cache file is ever consulted: on a head that was down it would be stale.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use engine::Opaque;
@@ -32,6 +32,8 @@ const FAILED_AUX_STATES: [&str; 2] = ["err_exceeded", "external"];
 const OF_THE_ORIGINAL: &str = " (of the original)";
 /// Devices that are read concurrently.
 const READERS_MAX: usize = 32;
+/// Maximum number of times that labels lead to further labels of the same devices.
+const RECORDED_ROUNDS_MAX: usize = 3;
 
 /// The parts of a candidate that the import needs.
 #[derive(Clone, Debug)]
@@ -80,8 +82,9 @@ pub fn discover(places: &[PathBuf]) -> Result<Vec<Candidate>, DiscoverError> {
     Ok(candidates(written_in(places)?, Chosen::default()))
 }
 
-/// Like `discover`, and includes the recorded paths of devices that were not found, because the library opens any
-/// device there. Of several devices with the same identity, those at `chosen` are used.
+/// Like `discover`, and includes the recorded paths of all devices: a device that was found might be a copy of the one at
+/// its recorded path, and the library opens any device at the path of one that was not found. Of several devices with
+/// the same identity, those at `chosen` are used.
 pub fn discover_all(
     places: &[PathBuf],
     chosen: &[PathBuf],
@@ -91,7 +94,16 @@ pub fn discover_all(
         devices: chosen,
         are_all: false,
     };
-    let found = candidates(written_in(&places)?, chosen);
+    let mut written = written_in(&places)?;
+    for _ in 0..RECORDED_ROUNDS_MAX {
+        let more = at_recorded_paths(&written);
+        if more.is_empty() {
+            break;
+        }
+        places.extend(more.iter().map(|device| device.last().path.clone()));
+        written.extend(more.into_iter().map(Membership::Member));
+    }
+    let found = candidates(written, chosen);
     let devices = found.iter().flat_map(|candidate| &candidate.devices.all);
     // The library does not open a device that another process has locked either.
     let can_be_opened = |path: &Path| device::is_there(path) && !is_locked(path);
@@ -105,6 +117,51 @@ pub fn discover_all(
     }
     places.extend(more);
     Ok(candidates(written_in(&places)?, chosen))
+}
+
+/// Further devices with the identity of one of `written`, at the paths that the labels record.
+fn at_recorded_paths(written: &[Membership]) -> Vec<Written> {
+    let members = || {
+        let members = written.iter().filter_map(|one| match one {
+            Membership::Member(device) => Some(device),
+            Membership::Detached(..) => None,
+        });
+        members
+            .filter(|device| !matches!(device.last().state, LabelState::Spare | LabelState::Cache))
+    };
+    let number = |device: &Written| (device.last().pool_guid, device.last().guid);
+    let mut known: BTreeMap<(u64, u64), Vec<DeviceIdentity>> = BTreeMap::new();
+    let mut read: BTreeSet<PathBuf> = BTreeSet::new();
+    for device in members() {
+        let path = &device.last().path;
+        let identities = known.entry(number(device)).or_default();
+        identities.extend(DeviceIdentity::of(path));
+        read.insert(path.clone());
+    }
+    let mut unread: BTreeSet<PathBuf> = BTreeSet::new();
+    for device in members() {
+        for (guid, path) in copies::recorded_paths(device) {
+            let Some(found) = known.get(&(device.last().pool_guid, guid)) else {
+                continue;
+            };
+            if read.contains(&path) || !path.is_absolute() || !device::is_there(&path) {
+                continue;
+            }
+            let identity = DeviceIdentity::of(&path);
+            if identity.is_some_and(|identity| !found.iter().any(|one| one.is(&identity))) {
+                unread.insert(path);
+            }
+        }
+    }
+    let unread: Vec<PathBuf> = unread.into_iter().collect();
+    let reads = at_once(&unread, |path| label::read(path)).into_iter();
+    let devices = reads.filter_map(|read| match read {
+        Ok(Some(Membership::Member(device))) => Some(device),
+        _ => None,
+    });
+    devices
+        .filter(|device| known.contains_key(&number(device)))
+        .collect()
 }
 
 fn is_locked(path: &Path) -> bool {

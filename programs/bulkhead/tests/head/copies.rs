@@ -156,3 +156,173 @@ fn copy_of_used_disk_is_added_only_after_erasure() {
     machine.ok(&format!("pool attach tank {a} {new}"));
     assert_eq!(server.stop(), 0);
 }
+
+/// The paths of the pool's devices by its status without a server, or by its server.
+fn devices(machine: &TestHost, words: &str) -> Vec<String> {
+    let status = machine
+        .ok(&format!("pool status tank --json {words}"))
+        .json();
+    let members = status["devices"][0]["members"]
+        .as_array()
+        .expect("a mirror");
+    let name = |one: &serde_json::Value| one["name"].as_str().expect("a name").to_owned();
+    members.iter().map(name).collect()
+}
+
+/// The disks `a` and `b` in `directory`.
+fn both_in(machine: &TestHost, directory: &str) -> [String; 2] {
+    ["a", "b"].map(|name| {
+        let path = machine.path(directory).join(name);
+        path.display().to_string()
+    })
+}
+
+/// A pool on `own/a` and `own/b`, of which a server was killed. The copies of `disks` in `bak` are without its write.
+fn killed_server_with_older_copies(disks: &[&str]) -> TestHost {
+    let machine = TestHost::with_disks(&[]);
+    for directory in ["own", "bak"] {
+        std::fs::create_dir(machine.path(directory)).expect("made");
+    }
+    for disk in ["own/a", "own/b"] {
+        machine.add_disk(disk, 128 << 20);
+    }
+    machine.ok("pool create tank mirror own/a own/b");
+    machine.ok("volume create tank/v --size 32M --sparse");
+    for disk in disks {
+        copy(&machine, &format!("own/{disk}"), &format!("bak/{disk}"));
+    }
+    machine.ok("nbd export tank/v --name v");
+    let server = machine.serve("");
+    write(&machine, 7);
+    server.kill();
+    machine
+}
+
+#[test]
+fn copies_in_a_search_place_never_replace_the_disks_of_a_killed_server() {
+    for disks in [&["a", "b"][..], &["a"]] {
+        let machine = killed_server_with_older_copies(disks);
+        let own = both_in(&machine, "own");
+        let server = machine.serve("--search bak");
+        assert_eq!(read(&machine), 7, "{disks:?}");
+        assert_eq!(devices(&machine, ""), own, "{disks:?}");
+        let log = machine.log();
+        for disk in disks {
+            let copy = format!("bak/{disk}");
+            let lines = log.lines().filter(|line| line.contains("is left out"));
+            assert_eq!(
+                lines.filter(|line| line.contains(&copy)).count(),
+                1,
+                "{log}"
+            );
+        }
+        assert_eq!(server.stop(), 0);
+        assert_eq!(devices(&machine, ""), own, "{disks:?}");
+        let server = machine.serve("");
+        assert_eq!(read(&machine), 7, "{disks:?}");
+        assert_eq!(server.stop(), 0);
+    }
+}
+
+#[test]
+fn read_only_command_with_copies_in_a_search_place_uses_the_disks_and_stores_nothing() {
+    for disks in [&["a", "b"][..], &["a"]] {
+        let machine = killed_server_with_older_copies(disks);
+        let own = both_in(&machine, "own");
+        let state = || std::fs::read_to_string(machine.path("state/tank.json")).expect("state");
+        let before = state();
+        assert_eq!(devices(&machine, "--search bak"), own, "{disks:?}");
+        for words in ["volume list tank", "status", "pool list", "nbd list"] {
+            machine.ok(&format!("{words} --search bak"));
+            let looked = machine
+                .command(words)
+                .env("BULKHEAD_SEARCH", "bak")
+                .output();
+            assert!(looked.expect("it runs").status.success(), "{words}");
+        }
+        let listed = machine.ok("pool list --search bak").out;
+        assert!(
+            listed.contains("own/a") && listed.contains("left out"),
+            "{listed}"
+        );
+        assert_eq!(state(), before);
+        // The state is lost, and the labels name the disks.
+        assert_eq!(devices(&machine, "--search bak --state-dir none"), own);
+        machine.ok("pool set tank comment=changed --search bak");
+        assert_eq!(devices(&machine, ""), own, "{disks:?}");
+        let server = machine.serve("--search bak");
+        assert_eq!(read(&machine), 7);
+        assert_eq!(server.stop(), 0);
+    }
+}
+
+#[test]
+fn older_copies_of_missing_disks_are_refused_until_named() {
+    let machine = killed_server_with_older_copies(&["a", "b"]);
+    rename(&machine, "own", "away");
+    let words = [
+        "pool status tank",
+        "pool-server tank",
+        "volume list tank",
+        "pool import tank",
+    ];
+    let refused = |words: &str, part: &str| {
+        machine.refused(&format!("{words} --search bak"), 6, part);
+    };
+    for words in words {
+        refused(words, "might be an older copy");
+    }
+    // A killed server exported nothing, so that moved disks and copies look alike.
+    machine.refused(
+        "pool status tank --search away",
+        6,
+        "pool import tank --device",
+    );
+    let [a, b] = both_in(&machine, "away");
+    machine.ok(&format!("pool import tank --device {a} --device {b}"));
+    assert_eq!(devices(&machine, ""), [a, b]);
+    // The group at the export is stored, so that moved disks are found in any directory.
+    rename(&machine, "away", "moved");
+    refused(
+        "pool status tank",
+        "this host exported the pool at transaction group",
+    );
+    assert_eq!(
+        devices(&machine, "--search moved"),
+        both_in(&machine, "moved")
+    );
+    machine.refused("pool status tank", 3, "it was last on");
+    machine.ok("pool import tank --search moved");
+    let server = machine.serve("");
+    assert_eq!(read(&machine), 7);
+    assert_eq!(server.stop(), 0);
+    assert_eq!(
+        devices(&machine, "--search bak"),
+        both_in(&machine, "moved")
+    );
+    // The copies are the administrator's choice.
+    rename(&machine, "moved", "away");
+    let [a, b] = both_in(&machine, "bak");
+    machine.ok(&format!("pool import tank --device {a} --device {b}"));
+    assert_eq!(devices(&machine, ""), [a, b]);
+}
+
+#[test]
+fn pool_without_a_stored_state_opens_only_at_the_paths_of_its_labels() {
+    let machine = killed_server_with_older_copies(&["a", "b"]);
+    let path = machine.path("state/tank.json");
+    let text = std::fs::read_to_string(&path).expect("state");
+    let mut state: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert!(
+        state
+            .as_object_mut()
+            .expect("an object")
+            .remove("last")
+            .is_some()
+    );
+    std::fs::write(&path, state.to_string()).expect("written");
+    rename(&machine, "own", "away");
+    machine.refused("pool status tank --search bak", 6, "might be an older copy");
+    rename(&machine, "away", "own");
+    assert_eq!(devices(&machine, "--search bak"), both_in(&machine, "own"));
+}

@@ -94,7 +94,12 @@ fn open_and_show(
         None => guest::list(&*pool, common, out),
     });
     let let_go = match access {
-        Access::Change => open::export(pool),
+        Access::Change => open::export(pool).inspect(|()| {
+            // A guest's pool is none of this host's.
+            if args.devices().is_empty() {
+                places::note_exported(common, name);
+            }
+        }),
         // Nothing was written, and its disks are released when this process exits.
         Access::ReadOnly => Ok(()),
     };
