@@ -26,7 +26,7 @@ const EXPORTED_READ_MAX: Duration = Duration::from_secs(2);
 /// Version of the files in the state directory.
 const VERSION: u32 = 1;
 
-#[derive(Serialize, Deserialize)]
+#[derive(PartialEq, Eq, Serialize, Deserialize)]
 struct DeviceCache {
     version: u32,
     places: Vec<PathBuf>,
@@ -163,15 +163,22 @@ fn note_devices<'a>(
             .collect(),
     };
     let path = file_of(common, pool);
+    // A power failure must not restore the state of an earlier export.
+    let is_durable = note.last.as_ref().is_some_and(|last| !last.is_exported);
     let write = || -> std::io::Result<()> {
         std::fs::create_dir_all(&common.settings.state_dir)?;
         let new = path.with_extension("new");
         std::fs::write(&new, serde_json::to_vec_pretty(&note)?)?;
-        std::fs::rename(&new, &path)
+        if is_durable {
+            std::fs::File::open(&new)?.sync_all()?;
+        }
+        std::fs::rename(&new, &path)?;
+        match is_durable {
+            true => std::fs::File::open(&common.settings.state_dir)?.sync_all(),
+            false => Ok(()),
+        }
     };
-    if cached(&path)
-        .is_some_and(|old| (old.places, old.last) == (note.places.clone(), note.last.clone()))
-    {
+    if cached(&path).as_ref() == Some(&note) {
         return;
     }
     if let Err(error) = write() {

@@ -144,7 +144,10 @@ fn at_recorded_paths(written: &[Membership]) -> Vec<Written> {
             let Some(found) = known.get(&(device.last().pool_guid, guid)) else {
                 continue;
             };
-            if read.contains(&path) || !path.is_absolute() || !device::is_there(&path) {
+            // The kernel reuses names directly in /dev: any disk might be there, even one that hangs.
+            let is_reused = path.parent() == Some(Path::new("/dev"));
+            let is_read = read.contains(&path);
+            if is_read || is_reused || !path.is_absolute() || !device::is_there(&path) {
                 continue;
             }
             let identity = DeviceIdentity::of(&path);

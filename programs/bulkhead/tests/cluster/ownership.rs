@@ -139,9 +139,10 @@ fn reserved_by_other_head(machine: &TestHost) -> [Vec<u8>; 2] {
     for disk in DISKS {
         std::fs::copy(machine.path(disk), other.path(disk)).expect("copied");
     }
+    // Named, because the labels lead to the originals, which are on this host.
+    let [a, b] = DISKS.map(|disk| other.path(disk).display().to_string());
     other.ok(&format!(
-        "--search {} --host-id 0000beef pool import tank --previous-owner-is-stopped",
-        other.directory.path().display()
+        "--host-id 0000beef pool import tank --previous-owner-is-stopped --device {a} --device {b}"
     ));
     let taken = DISKS.map(|disk| std::fs::read(other.path(disk)).expect("readable"));
     for (disk, bytes) in DISKS.into_iter().zip(&taken) {
