@@ -150,13 +150,19 @@ pub fn perform(
                 needs(pool.upkeep())?.resume_pool(device.as_deref(), missing_devices_are_not_newer);
             match goes_on.map_err(failures::pool)? {
                 Resumption::InPlace => {
-                    let tried = retry_legs(context, device);
+                    let tried = retry_legs(context, device.clone());
+                    let status = pool.status().map_err(failures::pool)?;
+                    if let Some(device) = device.filter(|_| tried.is_empty()) {
+                        refuse_unused(&status, &device)?;
+                    }
+                    let tried = tried
+                        .iter()
+                        .map(|leg| format!("; leg {leg} is tried again now"));
+                    let unused = status.leaves().into_iter().filter(|leaf| is_unused(leaf));
+                    let unused = unused.map(|leaf| format!("; {}", unused_reason(leaf)));
                     Ok(Done::changed(format!(
                         "cleared the errors of pool {name}{}",
-                        tried
-                            .iter()
-                            .map(|leg| format!("; leg {leg} is tried again now"))
-                            .collect::<String>()
+                        tried.chain(unused).collect::<String>()
                     )))
                 }
                 Resumption::Restart(anew) => exit_for_restart(context, anew),
@@ -241,6 +247,8 @@ pub fn perform(
                 return answer;
             }
             done(needs(pool.devices())?.online(&text(&device), expand))?;
+            let status = pool.status().map_err(failures::pool)?;
+            refuse_unused(&status, &text(&device))?;
             Ok(Done::changed(match expand {
                 true => format!("{} is used with all of its size", device.display()),
                 false => format!("{} is used again", device.display()),
@@ -352,6 +360,42 @@ fn lost_redundancy(status: &PoolStatus, device: &str) -> Option<String> {
             group.name
         )
     })
+}
+
+/// Whether the device is out of use for a reason that this request did not remove.
+fn is_unused(device: &DeviceStatus) -> bool {
+    let is_out = matches!(
+        device.state,
+        DeviceState::Faulted | DeviceState::Removed | DeviceState::Unavailable
+    );
+    is_out && device.role != Role::Spare
+}
+
+fn unused_reason(device: &DeviceStatus) -> String {
+    let reason = device.reason.as_deref().map(|reason| format!(": {reason}"));
+    format!(
+        "{} is still {}{}",
+        device.name,
+        status::word(device.state),
+        reason.unwrap_or_default()
+    )
+}
+
+/// Fails if the pool does not use `device`, although the library accepted the request.
+fn refuse_unused(status: &PoolStatus, device: &str) -> Result<(), Failure> {
+    let Some(found) = status.find(device).filter(|found| is_unused(found)) else {
+        return Ok(());
+    };
+    let pool = &status.name;
+    let advice = match found.state {
+        DeviceState::Faulted => format!(
+            "`bulkhead pool clear {pool} {device}` retries it; `bulkhead pool replace {pool} {device} NEW` replaces it"
+        ),
+        _ => format!(
+            "correct that and repeat the command, or replace it: `bulkhead pool replace {pool} {device} NEW`"
+        ),
+    };
+    Err(Failure::new(FailureKind::Unavailable, unused_reason(found)).advise(advice))
 }
 
 /// Explains the refusal to remove a group by the sector sizes of the pool.

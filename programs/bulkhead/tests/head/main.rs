@@ -24,6 +24,7 @@ mod recursive_snapshots;
 mod replication;
 mod rescue;
 mod rescued_contents;
+mod results;
 mod rollback;
 mod schedules;
 mod secrets;

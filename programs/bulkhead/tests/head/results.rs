@@ -1,0 +1,43 @@
+//! Results and refusals of commands state what happened: no success without effect, no advice that cannot be followed.
+
+use std::fs::File;
+
+use crate::common::{TestHost, eventually};
+
+#[test]
+fn online_of_a_device_that_stays_unusable_fails_with_its_reason() {
+    let machine = TestHost::with_disks(&["a", "b"]);
+    machine.ok("pool create tank mirror a b");
+    let server = machine.serve("");
+    let lost = machine.path("a");
+    let file = File::options().write(true).open(&lost).expect("a disk");
+    file.set_len(0).expect("truncated");
+    machine.ok("pool scrub tank --wait");
+    eventually("the device is out", || {
+        machine.ok("pool status tank").out.contains("UNAVAIL")
+    });
+    for verb in ["online", "clear"] {
+        let refused = machine.run(&format!("pool {verb} tank {}", lost.display()));
+        assert_ne!(refused.code, 0, "{verb}: {}", refused.out);
+        let reason = "is still UNAVAIL: it has become too small";
+        assert!(refused.err.contains(reason), "{verb}: {}", refused.err);
+        assert!(
+            refused.err.contains("pool replace tank"),
+            "{verb}: {}",
+            refused.err
+        );
+    }
+    let cleared = machine.ok("pool clear tank").out;
+    assert!(cleared.contains("is still UNAVAIL"), "{cleared}");
+    assert_eq!(server.stop(), 0, "{}", machine.log());
+}
+
+#[test]
+fn online_of_a_device_that_was_offline_succeeds() {
+    let machine = TestHost::with_disks(&["a", "b"]);
+    machine.ok("pool create tank mirror a b");
+    let device = machine.path("a");
+    machine.ok(&format!("pool offline tank {}", device.display()));
+    let online = machine.ok(&format!("pool online tank {} --json", device.display()));
+    assert_eq!(online.json()["changed"], true);
+}
