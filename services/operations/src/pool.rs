@@ -22,6 +22,7 @@ use engine::pool::{
 use leg_door::{LegRequest, MemberRequest};
 
 use super::loss::Loss;
+use super::spare;
 use super::volume::chosen;
 use super::{
     Context, copy_rate, events, failures, history, legs, read_balancing, replace, scrub, status,
@@ -270,7 +271,10 @@ pub fn perform(
                 true => None,
                 false => {
                     let status = pool.status().map_err(failures::pool)?;
-                    refuse_mismatched(&status, &groups(&new), of_legs.is_some()).err()
+                    let groups = groups(&new);
+                    refuse_mismatched(&status, &groups, of_legs.is_some())
+                        .and_then(|()| spare::refuse_small(&status, &groups))
+                        .err()
                 }
             };
             if let Some(group) = of_legs.cloned() {
@@ -292,15 +296,20 @@ pub fn perform(
             let before = ashifts(&pool.status().map_err(failures::pool)?);
             joined(needs(pool.devices())?.add(&groups(&new), overwrite))?;
             // The group is added, whether or not its sectors are known.
-            let now = pool
-                .status()
-                .map(|status| ashifts(&status))
-                .unwrap_or_default();
-            let note = match now.len() > before.len().max(1) {
+            let status = pool.status().ok();
+            let now = status.as_ref().map(ashifts).unwrap_or_default();
+            let mut note = match now.len() > before.len().max(1) {
                 true => format!("; {}", different_sectors(&now)),
                 false => String::new(),
             };
-            Ok(Done::changed(format!("pool {name} is wider{note}")))
+            if let Some(small) = status.and_then(|status| spare::too_small_for_some(&status, &new))
+            {
+                note.push_str(&format!("; {small}"));
+            }
+            Ok(Done::changed(format!(
+                "{}{note}",
+                joined_groups(name.as_str(), &new)
+            )))
         }
         PoolRequest::Remove(Remove { device }) => {
             let status = pool.status().map_err(failures::pool)?;
@@ -396,6 +405,24 @@ fn refuse_unused(status: &PoolStatus, device: &str) -> Result<(), Failure> {
         ),
     };
     Err(Failure::new(FailureKind::Unavailable, unused_reason(found)).advise(advice))
+}
+
+/// The result of an `add`: only groups of data widen the pool.
+fn joined_groups(pool: &str, new: &[DeviceGroup]) -> String {
+    if new.iter().any(|group| group.role == GroupRole::Data) {
+        return format!("pool {pool} is wider");
+    }
+    let more = new.iter().map(|group| {
+        let devices: Vec<_> = group.devices.iter().map(|path| text(path)).collect();
+        let role = match group.role {
+            GroupRole::Spare => "spare",
+            GroupRole::Log => "log",
+            GroupRole::Cache => "cache",
+            GroupRole::Data => "group",
+        };
+        format!("a {role} more: {}", devices.join(", "))
+    });
+    format!("pool {pool} has {}", more.collect::<Vec<_>>().join("; "))
 }
 
 /// Explains the refusal to remove a group by the sector sizes of the pool.

@@ -545,6 +545,7 @@ fn create_unnoted(
         record: legs.as_ref().map(|legs| legs.record()),
         ..operations::pool_spec(&create)
     };
+    operations::refuse_small_spares(&spec)?;
     let pool = engine.create(&spec).map_err(|error| {
         let failure = not_created(error, create.overwrite);
         match &legs {

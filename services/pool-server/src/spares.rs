@@ -30,7 +30,7 @@ impl Spares {
     pub fn look(&mut self, pool: &dyn Pool, status: &PoolStatus, journal: &Journal, now: Instant) {
         let failed = failed(status);
         self.due.retain(|name, _| failed.contains(&name.as_str()));
-        let mut spares = available(status).into_iter();
+        let mut spares = available(status);
         for device in failed {
             let due = *self
                 .due
@@ -41,30 +41,35 @@ impl Spares {
             }
             // With any result: not again at once.
             self.due.insert(device.to_owned(), now + AGAIN_AFTER);
-            let Some(spare) = spares.next() else { return };
-            let devices = pool.devices().map_err(PoolError::from);
-            let replaced =
-                devices.and_then(|devices| devices.replace(device, Path::new(spare), false));
-            let news = match replaced {
-                Ok(()) => NewEvent {
-                    kind: "spare",
-                    device: Some(device.to_owned()),
-                    message: format!(
-                        "spare {spare} stands in for {device}, and is filled now; `bulkhead pool \
-                         replace` {device} releases it"
-                    ),
-                    is_bad: false,
-                },
-                Err(error) => NewEvent {
-                    kind: "spare",
-                    device: Some(device.to_owned()),
-                    message: format!("spare {spare} cannot stand in for {device}: {error}"),
-                    is_bad: true,
-                },
-            };
-            journal.add(news);
+            // A spare can be too small for this device, and fit another one.
+            let used = spares
+                .iter()
+                .position(|spare| is_replaced(pool, device, spare, journal));
+            if let Some(used) = used {
+                spares.remove(used);
+            }
         }
     }
+}
+
+/// Replaces `device` by `spare`. Returns whether it succeeded.
+fn is_replaced(pool: &dyn Pool, device: &str, spare: &str, journal: &Journal) -> bool {
+    let devices = pool.devices().map_err(PoolError::from);
+    let replaced = devices.and_then(|devices| devices.replace(device, Path::new(spare), false));
+    let is_bad = replaced.is_err();
+    let message = match replaced {
+        Ok(()) => format!(
+            "spare {spare} stands in for {device}, and is filled now; `bulkhead pool replace` {device} releases it"
+        ),
+        Err(error) => format!("spare {spare} cannot stand in for {device}: {error}"),
+    };
+    journal.add(NewEvent {
+        kind: "spare",
+        device: Some(device.to_owned()),
+        message,
+        is_bad,
+    });
+    !is_bad
 }
 
 /// Failed data devices that are not being replaced.

@@ -315,6 +315,13 @@ impl PoolStatus {
         leaves
     }
 
+    /// The names of the data devices that a device of `bytes` cannot replace.
+    pub fn too_large_for(&self, bytes: u64) -> Vec<&str> {
+        let data = self.leaves().into_iter();
+        let large = data.filter(|leaf| leaf.role == Role::Data && leaf.needed_bytes > bytes);
+        large.map(|leaf| leaf.name.as_str()).collect()
+    }
+
     /// The device or group called `name` (a path, a name such as `mirror-0`, or a number).
     pub fn find(&self, name: &str) -> Option<&DeviceStatus> {
         fn find_in<'a>(

@@ -136,6 +136,7 @@ fn status_of(config: NvRef<'_>) -> PoolStatus {
         features: features_of(config),
         advice: Vec::new(),
     };
+    note_small_spares(&mut status);
     status.advice = advice_for(&status);
     status
 }
@@ -151,6 +152,21 @@ fn note_missing_data(devices: &mut [DeviceStatus], lacking: &BTreeSet<u64>) {
             device.reason = Some(MISSING_DATA.into());
         }
         note_missing_data(&mut device.children, lacking);
+    }
+}
+
+/// Marks unused spares that cannot replace some device.
+fn note_small_spares(status: &mut PoolStatus) {
+    let note = |spare: &DeviceStatus| {
+        let large = status.too_large_for(spare.needed_bytes);
+        let is_unused = spare.state == DeviceState::Available && spare.needed_bytes > 0;
+        (is_unused && !large.is_empty()).then(|| format!("too small for {}", large.join(", ")))
+    };
+    let notes: Vec<Option<String>> = status.devices.iter().map(note).collect();
+    for (device, note) in status.devices.iter_mut().zip(notes) {
+        if note.is_some() {
+            device.reason = note;
+        }
     }
 }
 

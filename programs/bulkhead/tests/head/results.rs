@@ -4,6 +4,8 @@ use std::fs::File;
 
 use crate::common::{TestHost, eventually};
 
+const MIB: u64 = 1 << 20;
+
 #[test]
 fn online_of_a_device_that_stays_unusable_fails_with_its_reason() {
     let machine = TestHost::with_disks(&["a", "b"]);
@@ -40,4 +42,34 @@ fn online_of_a_device_that_was_offline_succeeds() {
     machine.ok(&format!("pool offline tank {}", device.display()));
     let online = machine.ok(&format!("pool online tank {} --json", device.display()));
     assert_eq!(online.json()["changed"], true);
+}
+
+#[test]
+fn spare_that_can_replace_no_device_is_refused() {
+    let machine = TestHost::with_disks(&["a", "b", "c", "e"]);
+    machine.add_disk("small", 80 * MIB);
+    machine.add_disk("f", 256 * MIB);
+    machine.add_disk("g", 256 * MIB);
+    let small = "has 80M and can replace no device of the pool";
+    machine.refused("pool create tank mirror a b spare small", 2, small);
+    machine.ok("pool create tank mirror a b");
+    let server = machine.serve("");
+    machine.refused("pool add tank spare small", 6, small);
+    machine.refused("pool add tank spare small", 6, "the smallest needs 1");
+    let added = machine.ok("pool add tank spare small --mismatched").out;
+    assert!(added.contains("pool tank has a spare more: "), "{added}");
+    assert!(added.contains("small is too small for "), "{added}");
+    eventually("the status has a note", || {
+        let status = machine.ok("pool status tank").out;
+        status.contains("too small for ")
+    });
+
+    let log = machine.ok("pool add tank log c").out;
+    assert!(log.contains("pool tank has a log more: "), "{log}");
+    let wider = machine.ok("pool add tank mirror f g").out;
+    assert!(wider.contains("pool tank is wider"), "{wider}");
+    let spare = machine.ok("pool add tank spare e").out;
+    let warning = format!("warning: {}", machine.path("e").display());
+    assert!(spare.contains(&warning), "{spare}");
+    assert_eq!(server.stop(), 0, "{}", machine.log());
 }

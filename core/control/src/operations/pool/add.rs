@@ -64,7 +64,7 @@ pub struct Arguments {
     /// Devices and keywords of groups, as in `pool create`
     #[arg(required = true, value_name = "DEVICE")]
     devices: Vec<String>,
-    /// Allow new devices with less redundancy than those of the pool
+    /// Allow new devices with less redundancy than those of the pool, and a spare that is too small for all of them
     #[arg(long)]
     mismatched: bool,
     #[command(flatten)]
