@@ -30,6 +30,8 @@ pub struct Loss {
     bookmarks: usize,
     /// Held snapshots, which only the destruction of the pool destroys, each with a hold.
     held: Vec<String>,
+    /// Sentences about the exports and shares that end with it.
+    pub ended: Vec<String>,
 }
 
 impl Loss {
@@ -182,10 +184,17 @@ impl Loss {
             )
         });
         let refusal = refusal.unwrap_or_default();
-        let words = match self.words() {
+        let mut words = match self.words() {
             words if words == NOTHING => "the pool, which is empty".to_owned(),
             words => words,
         };
+        if !self.ended.is_empty() {
+            let ended: Vec<&str> = self.ended.iter().map(String::as_str).collect();
+            words.push_str(&format!(
+                "; its exports and connections would end: {}",
+                some_of(&ended)
+            ));
+        }
         if preview.dry_run {
             let message = format!("nothing was changed; it would destroy {words}{refusal}");
             return Ok(Some(self.answer(false, message)));

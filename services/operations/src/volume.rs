@@ -532,10 +532,13 @@ pub fn destroy<T: Confirmable>(
             DatasetErrorKind::NotFound => no_volume(name),
             _ => failures::dataset(error),
         })?;
-    let loss = Loss::of_dataset(context, name, what.recursive)?;
+    let mut loss = Loss::of_dataset(context, name, what.recursive)?;
     // A refusal must find the volume still being served, if it was.
     let refusal = refuse_destroy(context, what).err();
     if preview.is_wanted() {
+        if what.exported {
+            loss.ended = ended_with(context, name);
+        }
         let shown = loss.preview::<T>(preview, refusal.as_ref())?;
         return Ok(shown.expect("a preview is wanted"));
     }
@@ -642,6 +645,19 @@ fn end_exports(
         context.edit_all(edits)?;
     }
     Ok(ended)
+}
+
+/// The exports and shares that end with `name`, each with its clients.
+fn ended_with(context: &Context<'_>, name: &VolumeName) -> Vec<String> {
+    let shared = filesystem::refuse_shared(context, name).err();
+    let mut ended: Vec<String> = shared.into_iter().map(|failure| failure.message).collect();
+    if let Ok(all) = context.all() {
+        ended.extend(exported_in(&all, name).map(|facts| {
+            let users = context.hooks.users_of(&Used::Volume(&facts.name));
+            exported_failure(&facts.name, &users).message
+        }));
+    }
+    ended
 }
 
 /// An exported volume is refused even without connected clients: they might reconnect.

@@ -2,8 +2,11 @@
 
 use std::fs::File;
 
+use crate::common::nbd::Nbd;
 use crate::common::{TestHost, eventually};
 
+/// Exit code for an object in use.
+const BUSY: i32 = 5;
 const MIB: u64 = 1 << 20;
 
 #[test]
@@ -71,5 +74,19 @@ fn spare_that_can_replace_no_device_is_refused() {
     let spare = machine.ok("pool add tank spare e").out;
     let warning = format!("warning: {}", machine.path("e").display());
     assert!(spare.contains(&warning), "{spare}");
+    assert_eq!(server.stop(), 0, "{}", machine.log());
+}
+
+#[test]
+fn dry_run_of_a_destroy_names_the_connected_clients() {
+    let machine = TestHost::with_exported_volume();
+    let server = machine.serve("");
+    let client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    let users = "tank/v is exported, and in use by ";
+    machine.refused("volume destroy tank/v --yes-destroy-data", BUSY, users);
+    let shown = machine.ok("volume destroy tank/v --exported --dry-run").out;
+    assert!(shown.contains(users), "{shown}");
+    machine.ok("volume destroy tank/v --exported --in-use --yes-destroy-data");
+    drop(client);
     assert_eq!(server.stop(), 0, "{}", machine.log());
 }

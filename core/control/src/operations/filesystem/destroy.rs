@@ -35,7 +35,7 @@ pub struct Destroy {
     #[arg(long, short)]
     pub recursive: bool,
     /// Even though it is shared, or in use: clients lose it, and its children are no longer exported
-    #[arg(long, visible_alias = "in-use")]
+    #[arg(long, visible_alias = "in-use", overrides_with = "shared")]
     pub shared: bool,
     /// Preview options.
     #[serde(flatten)]

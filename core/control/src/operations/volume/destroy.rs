@@ -38,7 +38,7 @@ pub struct Destroy {
     #[arg(long, short)]
     pub recursive: bool,
     /// Even though it is exported, or in use: its exports are removed first
-    #[arg(long, visible_alias = "in-use")]
+    #[arg(long, visible_alias = "in-use", overrides_with = "exported")]
     pub exported: bool,
     /// Preview options.
     #[serde(flatten)]
