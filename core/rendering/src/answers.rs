@@ -314,7 +314,7 @@ fn status(status: &Status) -> String {
     let mut text = pool_status(&status.pool);
     text.push('\n');
     match &status.server {
-        Some(server) => server_lines(server, status.served_by.as_deref(), &mut text),
+        Some(server) => server_lines(server, status, &mut text),
         None if status.served_by.is_some() => {
             let head = status.served_by.as_deref().unwrap_or_default();
             let _ = writeln!(text, "server:   on {head}");
@@ -390,8 +390,9 @@ fn required_authentication(view: &DiscoveryView) -> String {
     )
 }
 
-fn server_lines(server: &ServerStatus, head: Option<&str>, text: &mut String) {
+fn server_lines(server: &ServerStatus, status: &Status, text: &mut String) {
     let state = if server.draining { ", draining" } else { "" };
+    let head = status.served_by.as_deref();
     let place = head.map_or_else(String::new, |head| format!(" on {head}"));
     let _ = writeln!(
         text,
@@ -405,7 +406,19 @@ fn server_lines(server: &ServerStatus, head: Option<&str>, text: &mut String) {
         let _ = writeln!(text, "          the pool's state above is {age} ms old");
     }
     for (name, addresses) in server.all_listeners() {
-        let _ = writeln!(text, "{:<9} {}", format!("{name}:"), listed(addresses));
+        let mut open = status.other_protocols.iter();
+        let is_open = open.any(|view| view.name == name && !view.listeners.is_empty());
+        let note =
+            match name == protocol_list::nfs::PROTOCOL.name && !addresses.is_empty() && !is_open {
+                true => " (opens with the first share)",
+                false => "",
+            };
+        let _ = writeln!(
+            text,
+            "{:<9} {}{note}",
+            format!("{name}:"),
+            listed(addresses)
+        );
     }
 }
 

@@ -397,11 +397,11 @@ impl Serving {
         portals.collect()
     }
 
-    /// The listening addresses as text, by protocol name.
+    /// The addresses as text, by protocol name.
     pub fn listeners(&self) -> BTreeMap<String, Vec<String>> {
         let protocols = self.protocols.iter();
         protocols
-            .map(|protocol| (protocol.name().to_owned(), protocol.listeners()))
+            .map(|protocol| (protocol.name().to_owned(), protocol.addresses()))
             .collect()
     }
 

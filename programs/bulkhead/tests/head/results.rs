@@ -90,3 +90,21 @@ fn dry_run_of_a_destroy_names_the_connected_clients() {
     drop(client);
     assert_eq!(server.stop(), 0, "{}", machine.log());
 }
+
+#[test]
+fn status_shows_the_nfs_address_before_the_first_share() {
+    let machine = TestHost::with_disks(&["a"]);
+    machine.ok("pool create tank a");
+    machine.ok("filesystem create tank/home");
+    let server = machine.serve("--nfs 127.0.0.1:12949");
+    let line = || -> String {
+        let text = machine.ok("status tank").out;
+        let line = text.lines().find(|line| line.starts_with("nfs:"));
+        line.unwrap_or_default().to_owned()
+    };
+    let unshared = "nfs:      127.0.0.1:12949 (opens with the first share)";
+    assert_eq!(line(), unshared);
+    machine.ok("filesystem set tank/home sharenfs=rw=127.0.0.1");
+    eventually("it is open", || line() == "nfs:      127.0.0.1:12949");
+    assert_eq!(server.stop(), 0, "{}", machine.log());
+}

@@ -258,6 +258,11 @@ pub trait Protocol: Send + Sync {
         was_resized: bool,
     ) -> ContentsNotified;
 
+    /// Its addresses as text. Some may open only with the first export.
+    fn addresses(&self) -> Vec<String> {
+        self.listeners()
+    }
+
     /// Adds the exports and clients to `status`. A protocol with a view of its own overrides this.
     fn show(&self, served: &Served<'_>, status: &mut Status) {
         let listeners = self.listeners();

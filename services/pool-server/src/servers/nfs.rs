@@ -58,6 +58,8 @@ pub struct Server {
     pool: Arc<SharedPool>,
     documents: Arc<DocumentCache>,
     early: Arc<EarlySockets>,
+    /// Addresses that open with the first share. Read by a status, which never blocks on `state`.
+    unused: Mutex<Vec<ListenAddress>>,
     tls: Option<TlsFiles>,
     keytab: Option<PathBuf>,
     state: Mutex<State>,
@@ -97,6 +99,10 @@ impl State {
 impl Server {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no holder panics")
+    }
+
+    fn unused(&self) -> MutexGuard<'_, Vec<ListenAddress>> {
+        self.unused.lock().expect("no holder panics")
     }
 
     fn client(one: ConnectionStatus) -> Client {
@@ -340,6 +346,7 @@ impl Protocol for Server {
             tls: setup.tls.get(PROTOCOL.name).cloned(),
             keytab: setup.keytabs.get(PROTOCOL.name).cloned(),
             state: Mutex::default(),
+            unused: Mutex::default(),
         }
     }
 
@@ -408,6 +415,7 @@ impl Protocol for Server {
             let unused: Vec<SocketAddr> = listeners.iter().filter_map(ListenAddress::tcp).collect();
             self.early.forget(&unused);
         }
+        *self.unused() = if is_needed { Vec::new() } else { listeners.clone() };
         let desired = DesiredState {
             listeners: if is_needed { listeners } else { Vec::new() },
             tls: self.tls.clone(),
@@ -489,6 +497,11 @@ impl Protocol for Server {
             came.count() as u64
         };
         portal_views(pool, PROTOCOL.name, addresses, came_by)
+    }
+
+    fn addresses(&self) -> Vec<String> {
+        let unused: Vec<String> = self.unused().iter().map(ToString::to_string).collect();
+        self.listeners().into_iter().chain(unused).collect()
     }
 
     fn listeners(&self) -> Vec<String> {
