@@ -667,7 +667,7 @@ fn exported_failure(name: &VolumeName, users: &[String]) -> Failure {
         users => format!(", and in use by {}", users.join(", ")),
     };
     Failure::new(FailureKind::Busy, format!("{name} is exported{by}"))
-        .advise("unmap or unexport it first, or add --exported to end its exports and connections")
+        .advise("unmap or unexport it first, or add --in-use to end its exports and connections")
 }
 
 /// Restores the exports of volumes that could not be destroyed.

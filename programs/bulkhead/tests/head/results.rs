@@ -92,6 +92,17 @@ fn dry_run_of_a_destroy_names_the_connected_clients() {
 }
 
 #[test]
+fn advice_of_a_file_system_names_an_option_that_it_has() {
+    let machine = TestHost::with_disks(&["a"]);
+    machine.ok("pool create tank a");
+    machine.ok("volume create tank/vms/v --size 16M --sparse --parents");
+    machine.ok("nbd export tank/vms/v --name v");
+    let destroy = "filesystem destroy tank/vms --recursive --yes-destroy-data";
+    machine.refused(destroy, BUSY, "or add --in-use");
+    machine.ok(&format!("{destroy} --in-use --shared"));
+}
+
+#[test]
 fn status_shows_the_nfs_address_before_the_first_share() {
     let machine = TestHost::with_disks(&["a"]);
     machine.ok("pool create tank a");
