@@ -119,7 +119,7 @@ fn estimate(context: &Context<'_>, request: &Send) -> Result<Answer, Failure> {
     let (spec, before) = spec_of(context, &request.what)?;
     let bytes = needs(context.pool.sending())?
         .send_estimate(&spec)
-        .map_err(failure)?;
+        .map_err(|error| send_failure(context, &spec, error))?;
     Ok(Answer::Transfer(TransferView {
         snapshots: vec![spec.snapshot.to_string()],
         bytes: bytes.saturating_sub(before),
@@ -145,20 +145,41 @@ fn send(
     let (spec, before) = spec_of(context, &request.what)?;
     let total = needs(context.pool.sending())?
         .send_estimate(&spec)
-        .map_err(failure)?;
+        .map_err(|error| send_failure(context, &spec, error))?;
     let descriptor = data.descriptor.try_clone().map_err(no_descriptor)?;
     let stop = || reason_to_stop(context, &data);
     let meter = Meter::new(progress, Some(total), before);
     let mut stream = Stream::new(descriptor, meter, &stop);
     let bytes = needs(context.pool.sending())?
         .send(&spec, &mut stream)
-        .map_err(failure)?;
+        .map_err(|error| send_failure(context, &spec, error))?;
     Ok(Answer::Transfer(TransferView {
         snapshots: vec![spec.snapshot.to_string()],
         bytes,
         elapsed_ms: stream.meter.elapsed().as_millis() as u64,
         is_estimate: false,
     }))
+}
+
+/// Names the base instead of the snapshot if only the base is missing.
+fn send_failure(context: &Context<'_>, spec: &SendSpec, mut error: TransferError) -> Failure {
+    let is_missing = matches!(
+        error.kind,
+        TransferErrorKind::Dataset(DatasetErrorKind::NotFound)
+    );
+    let is_here = || context.pool.dataset((&spec.snapshot).into()).is_ok();
+    let is_of_base = is_missing && spec.base.is_some() && is_here();
+    if !is_of_base {
+        return failure(error);
+    }
+    let (snapshot, base) = (error.dataset.clone(), spec.base_name().to_owned());
+    error.dataset = base.clone();
+    let volume = spec.snapshot.volume();
+    let failure = failure(error);
+    let message = format!("send the changes to {snapshot}: its base {base} does not exist");
+    Failure { message, ..failure }.advise(format!(
+        "`bulkhead snapshot list {volume}` and `bulkhead snapshot bookmarks {volume}` list the possible bases"
+    ))
 }
 
 fn no_descriptor(error: std::io::Error) -> Failure {

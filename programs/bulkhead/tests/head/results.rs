@@ -119,3 +119,20 @@ fn status_shows_the_nfs_address_before_the_first_share() {
     eventually("it is open", || line() == "nfs:      127.0.0.1:12949");
     assert_eq!(server.stop(), 0, "{}", machine.log());
 }
+
+#[test]
+fn missing_base_of_a_send_is_named() {
+    let machine = TestHost::with_disks(&["a"]);
+    machine.ok("pool create tank a");
+    machine.ok("volume create tank/v --size 16M --sparse");
+    machine.ok("snapshot create tank/v@2");
+    for base in ["@1", "#1"] {
+        let missing = format!("its base tank/v{base} does not exist");
+        machine.refused(
+            &format!("snapshot send tank/v@2 --from {base}"),
+            3,
+            &missing,
+        );
+    }
+    machine.refused("snapshot send tank/v@3 --from @2", 3, "tank/v@3");
+}
