@@ -69,6 +69,7 @@ pub use document_cache::DocumentCache;
 pub use failures::{dataset as dataset_failure, pool as pool_failure};
 pub use next_step::{add_write_wait, suspended_step};
 pub use pool::{of_state as of_pool_state, spec as pool_spec};
+pub use properties::of_new_pool;
 pub use rollback::ContentsSwapped;
 pub use snapshot::replay as replay_before_snapshot;
 pub use spare::refuse_small_of_new as refuse_small_spares;

@@ -71,6 +71,54 @@ pub fn of_pool<'v>(
     }
 }
 
+/// The properties that can be set when a pool is created.
+const OF_NEW_POOLS: [&str; 10] = [
+    "ashift",
+    "autoexpand",
+    "autoreplace",
+    "autotrim",
+    "comment",
+    "compatibility",
+    "delegation",
+    "failmode",
+    "listsnapshots",
+    "multihost",
+];
+
+/// The same for a pool that could not be created. `valid`: the valid values of the property; none if pools do not have
+/// it.
+pub fn of_new_pool(
+    failure: Failure,
+    pool: &str,
+    property: &str,
+    value: Option<String>,
+    valid: Option<String>,
+    is_of_datasets: bool,
+) -> Failure {
+    if property.starts_with("feature@") {
+        return failure;
+    }
+    match (valid, value) {
+        (Some(valid), _) if valid.starts_with('<') || valid.is_empty() => failure,
+        (Some(valid), Some(value)) => wrong_value(pool, property, &value, &valid),
+        (None, Some(value)) if is_of_datasets => {
+            Failure::usage(format!("{property} is no property of a pool")).advise(format!(
+                "it is one of file systems and volumes: create the pool without it, then \
+                 `bulkhead filesystem set {pool} {property}={value}`"
+            ))
+        }
+        (None, Some(_)) => {
+            let names = OF_NEW_POOLS.map(str::to_owned);
+            let failure = Failure::usage(format!("{pool} has no property {property}"));
+            failure.advise(match nearest(property, &names) {
+                Some(name) => format!("did you mean {name}?"),
+                None => format!("a new pool can have: {}", names.join(", ")),
+            })
+        }
+        (_, None) => failure,
+    }
+}
+
 /// The failure for a property that `owner` does not have, with the nearest of `names`.
 pub fn unknown(kind: FailureKind, owner: &str, property: &str, names: &[String]) -> Failure {
     let failure = Failure::new(kind, format!("{owner} has no property {property}"));

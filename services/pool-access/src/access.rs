@@ -547,7 +547,7 @@ fn create_unnoted(
     };
     operations::refuse_small_spares(&spec)?;
     let pool = engine.create(&spec).map_err(|error| {
-        let failure = not_created(error, create.overwrite);
+        let failure = not_created(error, &create);
         match &legs {
             Some(legs) => legs.with_names(failure),
             None => failure,
@@ -576,14 +576,23 @@ fn create_unnoted(
 }
 
 /// Why a pool was not made.
-fn not_created(error: engine::pool::PoolError, may_overwrite: bool) -> Failure {
-    use engine::pool::PoolErrorKind::{DeviceHolds, DeviceInPool, DeviceKept};
+fn not_created(error: engine::pool::PoolError, create: &PoolCreate) -> Failure {
+    use engine::pool::PoolErrorKind::{self, DeviceHolds, DeviceInPool, DeviceKept};
+    if let (PoolErrorKind::Property { property, .. }, Some(tools)) = (&error.kind, engines::tools())
+    {
+        let value = create.properties.get(property).cloned();
+        let (property, pool) = (property.clone(), create.name.as_str());
+        let valid = tools.pool_property_values(&property);
+        let is_of_datasets = tools.dataset_property_values(&property).is_some();
+        let failure = operations::pool_failure(error);
+        return operations::of_new_pool(failure, pool, &property, value, valid, is_of_datasets);
+    }
     let in_pool = matches!(
         error.kind,
         DeviceInPool { .. } | DeviceKept { .. } | DeviceHolds { .. }
     );
     let failure = operations::pool_failure(error);
-    match in_pool && !may_overwrite {
+    match in_pool && !create.overwrite {
         true => failure.advise(
             "--overwrite-old-labels overwrites exported and destroyed pools and contents other than ZFS",
         ),

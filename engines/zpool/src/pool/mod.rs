@@ -25,7 +25,7 @@ use zpool_sys as sys;
 
 pub use discover::{discover, discover_all, discover_alone, needed_features};
 pub use import::{ClaimedPool, same_host_and_locked};
-pub use spec::features;
+pub use spec::{dataset_property_values, features, property_values};
 
 use crate::device::{self, Owner};
 use crate::error::{PoolError, SystemError};

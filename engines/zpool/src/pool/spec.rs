@@ -86,6 +86,22 @@ fn allowed_by(value: &str) -> Result<Allowed, PoolErrorKind> {
     })
 }
 
+/// The valid values of a property of pools in words; none if there is no such property.
+pub fn property_values(property: &str) -> Option<String> {
+    let name = c_text(property);
+    // SAFETY: the name is only read; the result is a constant of the library or NULL.
+    let values = unsafe { static_text(sys::bh_pool_property_values(name.as_ptr())) };
+    values.map(str::to_owned)
+}
+
+/// The same for a property of file systems and volumes.
+pub fn dataset_property_values(property: &str) -> Option<String> {
+    let name = c_text(property);
+    // SAFETY: the name is only read; the result is a constant of the library or NULL.
+    let values = unsafe { static_text(sys::bh_property_values(name.as_ptr())) };
+    values.map(str::to_owned)
+}
+
 /// Names of the features that the library supports.
 pub fn features() -> impl Iterator<Item = &'static str> + Clone {
     (0..).map_while(|index| {

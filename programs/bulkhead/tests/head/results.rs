@@ -136,3 +136,21 @@ fn missing_base_of_a_send_is_named() {
     }
     machine.refused("snapshot send tank/v@3 --from @2", 3, "tank/v@3");
 }
+
+#[test]
+fn refused_property_of_a_new_pool_is_explained() {
+    let machine = TestHost::with_disks(&["a"]);
+    for (option, part) in [
+        ("asfhit=12", "did you mean ashift?"),
+        ("autoexpand=yes", "valid values: on, off"),
+        (
+            "compression=lz4",
+            "`bulkhead filesystem set tank compression=lz4`",
+        ),
+        ("nonsense=1", "a new pool can have: ashift"),
+        ("ashift=99", "choose 9 (512 bytes) to 16"),
+    ] {
+        machine.refused(&format!("pool create tank a -o {option}"), 2, part);
+    }
+    machine.ok("pool create tank a -o autoexpand=on -o ashift=12");
+}

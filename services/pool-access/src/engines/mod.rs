@@ -74,6 +74,12 @@ pub trait Tools {
     /// Features of pools that its library supports.
     fn features(&self) -> Vec<&'static str>;
 
+    /// The valid values of a property of pools in words; none if there is no such property.
+    fn pool_property_values(&self, property: &str) -> Option<String>;
+
+    /// The same for a property of file systems and volumes.
+    fn dataset_property_values(&self, property: &str) -> Option<String>;
+
     /// Features without which software cannot even read a pool that it found.
     fn needed_features(&self, candidate: &Candidate) -> Vec<String>;
 
@@ -200,6 +206,11 @@ pub fn parse_token(text: &str) -> Result<ResumeToken, TransferError> {
             .find_map(|engine| engine.parse_token(text).ok())
             .ok_or(error)
     })
+}
+
+/// The tools of the engine by which [`start`] creates pools.
+pub fn tools() -> Option<&'static dyn Tools> {
+    ALL[0].tools()
 }
 
 /// The names and versions of all libraries.

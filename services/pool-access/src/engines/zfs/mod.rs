@@ -79,6 +79,14 @@ impl Tools for OpenZfs {
         features().collect()
     }
 
+    fn pool_property_values(&self, property: &str) -> Option<String> {
+        zpool::pool::property_values(property)
+    }
+
+    fn dataset_property_values(&self, property: &str) -> Option<String> {
+        zpool::pool::dataset_property_values(property)
+    }
+
     fn needed_features(&self, candidate: &Candidate) -> Vec<String> {
         needed_features(candidate).to_vec()
     }
