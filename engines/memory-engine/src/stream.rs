@@ -153,9 +153,9 @@ impl<'a> Reader<'a> {
         self.from
             .read_exact(&mut bytes)
             .map_err(|error| match error.kind() {
-                std::io::ErrorKind::UnexpectedEof => StreamFault::Cut.because(
-                    "the stream was cut off: receive the rest with its resume token, or send it again",
-                ),
+                std::io::ErrorKind::UnexpectedEof => {
+                    StreamFault::Cut.because("the stream was cut off before its end")
+                }
                 _ => StreamFault::Read.because("read the stream"),
             })?;
         self.bytes += length;

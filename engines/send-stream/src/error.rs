@@ -6,7 +6,7 @@ use std::io;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StreamErrorKind {
     /// The stream ended before its last record.
-    #[error("the stream was cut off: receive the rest with its resume token, or send it again")]
+    #[error("the stream was cut off before its end")]
     Cut,
     /// Not a send stream.
     #[error("this is no ZFS send stream")]

@@ -27,6 +27,9 @@ use crate::stream::{Meter, Stream};
 /// Prefix of Bulkhead properties that arrived with a received volume: stored, without effect.
 pub const SOURCE_PREFIX: &str = "bulkhead-source:";
 
+/// Bytes of the first record of a stream, by which it is recognised.
+const FIRST_RECORD_BYTES: u64 = 312;
+
 /// The stream that a request is about.
 pub struct Data<'a> {
     /// To be read or written.
@@ -237,10 +240,11 @@ pub fn receive_from(
         initial.extend(own.map(|(name, text)| (name, Value::Text(text))));
         initial
     };
-    let received = needs(context.pool.receiving())?.receive(&spec, &initial, source);
+    let mut source = Counted { source, count: 0 };
+    let received = needs(context.pool.receiving())?.receive(&spec, &initial, &mut source);
     let _alone = context.hooks.alone();
     context.documents.changed(request.volume.as_str());
-    let received = received.map_err(|error| with_token(context, request, error))?;
+    let received = received.map_err(|error| with_token(context, request, source.count, error))?;
     parents.keep();
     if !is_new {
         keep_properties(context, &request.volume, &received.properties)?;
@@ -342,8 +346,41 @@ pub fn replace_properties(
     }
 }
 
-/// Returns a failure, with advice on the resume token if there is one.
-fn with_token(context: &Context<'_>, request: &Receive, error: TransferError) -> Failure {
+/// A stream with the number of bytes that were read from it.
+struct Counted<'a> {
+    source: &'a mut dyn std::io::Read,
+    count: u64,
+}
+
+impl std::io::Read for Counted<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.source.read(buffer)?;
+        self.count += read as u64;
+        Ok(read)
+    }
+}
+
+/// A stream that ended within its first record.
+fn too_short(volume: &VolumeName, bytes: u64) -> Failure {
+    let why = match bytes {
+        0 => "the stream is empty".to_owned(),
+        bytes => format!("this is no ZFS send stream: it has only {bytes} bytes"),
+    };
+    Failure::new(FailureKind::Failed, format!("receive {volume}: {why}"))
+        .advise("check whether the sender reported an error, and send it again")
+}
+
+/// Returns a failure, with advice on the resume token if there is one. `count`: the bytes that were read.
+fn with_token(
+    context: &Context<'_>,
+    request: &Receive,
+    count: u64,
+    error: TransferError,
+) -> Failure {
+    let is_cut = matches!(&error.kind, TransferErrorKind::Stream(stream) if stream.fault == StreamFault::Cut);
+    if is_cut && count < FIRST_RECORD_BYTES {
+        return too_short(&request.volume, count);
+    }
     let failure = failure(error);
     let receiving = context.pool.receiving().ok();
     let left = receiving.and_then(|receiving| receiving.interrupted(&request.volume).ok());
@@ -353,6 +390,9 @@ fn with_token(context: &Context<'_>, request: &Receive, error: TransferError) ->
              --token` prints it",
             request.volume
         )),
+        None if is_cut && failure.advice.is_none() => failure.advise(
+            "send it again from its start; with --resumable the received part is kept for a resume",
+        ),
         _ => failure,
     }
 }
@@ -410,11 +450,18 @@ pub fn failure(error: TransferError) -> Failure {
         Kind::Sink | Kind::Library => FailureKind::Failed,
     };
     let advice = match &error.kind {
-        Kind::Diverged => Some("--force throws the changes away"),
+        Kind::Diverged => Some("--force throws the changes away".to_owned()),
         Kind::OfFiles => Some(
-            "if the sender is trusted with this head: `bulkhead replicate accept … --files` on the pool that receives",
+            "if the sender is trusted with this head: `bulkhead replicate accept … --files` on the pool that receives"
+                .to_owned(),
         ),
-        Kind::Partial => Some("`bulkhead snapshot receive POOL/NAME --token`, or `--abort`"),
+        Kind::Partial => {
+            let name = error.dataset.split('@').next().unwrap_or_default();
+            Some(format!(
+                "`bulkhead snapshot receive {name} --token` prints the token; `bulkhead snapshot receive {name} --abort` \
+                 discards the received part"
+            ))
+        }
         _ => None,
     };
     // A specific error kind does not need the library's message.

@@ -1,9 +1,10 @@
 //! Results and refusals of commands state what happened: no success without effect, no advice that cannot be followed.
 
 use std::fs::File;
+use std::io::Write as _;
 
 use crate::common::nbd::Nbd;
-use crate::common::{TestHost, eventually};
+use crate::common::{CommandOutput, TestHost, eventually};
 
 /// Exit code for an object in use.
 const BUSY: i32 = 5;
@@ -153,4 +154,54 @@ fn refused_property_of_a_new_pool_is_explained() {
         machine.refused(&format!("pool create tank a -o {option}"), 2, part);
     }
     machine.ok("pool create tank a -o autoexpand=on -o ashift=12");
+}
+
+fn receive(machine: &TestHost, words: &str, stream: &[u8]) -> CommandOutput {
+    let path = machine.path("stream");
+    let mut file = File::create(&path).expect("a file");
+    file.write_all(stream).expect("written");
+    let mut command = machine.command(words);
+    command.stdin(File::open(&path).expect("a file"));
+    let output = command.output().expect("it runs");
+    CommandOutput {
+        code: output.status.code().unwrap_or(-1),
+        out: String::from_utf8_lossy(&output.stdout).into_owned(),
+        err: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+#[test]
+fn short_stream_is_not_reported_as_interrupted() {
+    let machine = TestHost::with_disks(&["a"]);
+    machine.ok("pool create tank a");
+    for (stream, part) in [
+        (&b""[..], "the stream is empty"),
+        (
+            b"12345678",
+            "this is no ZFS send stream: it has only 8 bytes",
+        ),
+    ] {
+        let refused = receive(&machine, "snapshot receive tank/copy", stream);
+        assert_eq!(refused.code, 1, "{}", refused.err);
+        assert!(refused.err.contains(part), "{}", refused.err);
+        assert!(!refused.err.contains("token"), "{}", refused.err);
+    }
+}
+
+#[test]
+fn advice_after_an_interrupted_receive_has_the_name() {
+    let machine = TestHost::with_disks(&["a"]);
+    machine.ok("pool create tank a");
+    machine.ok("volume create tank/v --size 16M --sparse");
+    machine.ok("snapshot create tank/v@1");
+    let send = machine.command("snapshot send tank/v@1").output();
+    let stream = send.expect("it runs").stdout;
+    let words = "snapshot receive tank/copy --resumable";
+    let cut = receive(&machine, words, &stream[..stream.len() - 100]);
+    assert_ne!(cut.code, 0, "{}", cut.out);
+    assert!(cut.err.contains("cut off"), "{}", cut.err);
+    let again = receive(&machine, words, &stream);
+    assert_eq!(again.code, BUSY, "{}", again.err);
+    let advice = "`bulkhead snapshot receive tank/copy --token`";
+    assert!(again.err.contains(advice), "{}", again.err);
 }

@@ -51,7 +51,7 @@ fn snapshots_are_transferred_while_clients_are_attached() {
 fn assert_mismatch_is_refused(near: &Head, far: &Head, whole: &[u8], changes: &[u8]) {
     let receive = "snapshot receive tank/copy";
     far.refused(receive, whole, 4, "exists");
-    far.refused(receive, b"not a stream at all", 1, "cut off");
+    far.refused(receive, b"not a stream at all", 1, "no ZFS send stream");
     far.refused(receive, &[7; 4096], 2, "no ZFS send stream");
     far.refused("snapshot receive tank/v", changes, 5, "exported");
     far.refused("snapshot receive tank/other", changes, 4, "based on");
