@@ -14,6 +14,7 @@ use control::operations::pool::{
 };
 use control::operations::property_names;
 use control::request::Properties;
+use control::words::bytes;
 use control::{Answer, Failure, FailureKind};
 use engine::pool::{
     DeviceState, DeviceStatus, GroupSpec, PoolError, PoolErrorKind, PoolSpec, PoolStatus, Restart,
@@ -186,11 +187,16 @@ pub fn perform(
             Ok(Done::changed(attached + &while_served(context)))
         }
         PoolRequest::Detach(Detach { device }) => {
-            let lost = lost_redundancy(&pool.status().map_err(failures::pool)?, &text(&device));
+            let before = pool.status().map_err(failures::pool)?;
+            let lost = lost_redundancy(&before, &text(&device));
             done(needs(pool.devices())?.detach(&text(&device)))?;
             let lost = lost.map_or_else(String::new, |lost| format!("; {lost}"));
+            // The device is detached, whether or not the new size is available.
+            let grown = pool.status().ok();
+            let grown = grown.and_then(|now| grown_without(&before, &now, &text(&device)));
+            let grown = grown.map_or_else(String::new, |grown| format!("; {grown}"));
             Ok(Done::changed(format!(
-                "detached {}{lost}",
+                "detached {}{grown}{lost}",
                 device.display()
             )))
         }
@@ -405,6 +411,25 @@ fn refuse_unused(status: &PoolStatus, device: &str) -> Result<(), Failure> {
         ),
     };
     Err(Failure::new(FailureKind::Unavailable, unused_reason(found)).advise(advice))
+}
+
+/// The growth of a pool by the detach of `device`, which can be too small to be attached again.
+fn grown_without(before: &PoolStatus, now: &PoolStatus, device: &str) -> Option<String> {
+    if now.size_bytes <= before.size_bytes {
+        return None;
+    }
+    let size = spare::size_of(Path::new(device));
+    let is_small = size.is_some_and(|size| !now.too_large_for(size).is_empty());
+    let small = match is_small {
+        true => format!(", so that {device} is too small to be attached again"),
+        false => String::new(),
+    };
+    Some(format!(
+        "pool {} has grown from {} to {} at once (autoexpand=on){small}",
+        now.name,
+        bytes(before.size_bytes),
+        bytes(now.size_bytes)
+    ))
 }
 
 /// The result of an `add`: only groups of data widen the pool.

@@ -205,3 +205,15 @@ fn advice_after_an_interrupted_receive_has_the_name() {
     let advice = "`bulkhead snapshot receive tank/copy --token`";
     assert!(again.err.contains(advice), "{}", again.err);
 }
+
+#[test]
+fn detach_that_grows_the_pool_reports_it() {
+    let machine = TestHost::with_disks(&["a"]);
+    machine.add_disk("large", 512 * MIB);
+    machine.ok("pool create tank mirror a large -o autoexpand=on");
+    let small = machine.path("a");
+    let detached = machine.ok(&format!("pool detach tank {}", small.display()));
+    let out = &detached.out;
+    assert!(out.contains("pool tank has grown from "), "{out}");
+    assert!(out.contains("too small to be attached again"), "{out}");
+}
