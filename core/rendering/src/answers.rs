@@ -286,7 +286,7 @@ fn partition_facts(one: &Partition) -> Option<String> {
     let uuid = (!one.uuid.is_empty()).then(|| format!("UUID {}", one.uuid));
     let volumes = (!one.volumes.is_empty()).then(|| format!("volumes {}", one.volumes.join(" ")));
     let facts = uuid.into_iter().chain(one.notes.clone()).chain(volumes);
-    let facts: Vec<String> = facts.map(|fact| harmless(&fact).into()).collect();
+    let facts: Vec<String> = facts.map(|fact| harmless(&fact)).collect();
     let number = partition_number(one);
     (!facts.is_empty()).then(|| format!("{number}: {}\n", facts.join(", ")))
 }

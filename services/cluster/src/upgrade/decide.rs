@@ -681,7 +681,8 @@ mod tests {
             let state = observed.heads.get_mut(&head("right")).expect("a head");
             change(state.as_mut().expect("observed"));
         };
-        let cases: Vec<(&str, Box<dyn Fn(&mut Observed)>)> = vec![
+        type Change = Box<dyn Fn(&mut Observed)>;
+        let cases: Vec<(&str, Change)> = vec![
             (
                 "right cannot be reached: no route",
                 Box::new(|observed| {
