@@ -61,7 +61,7 @@ impl Format {
 /// A fact that commands depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// A file system that was not unmounted, or whose journal has changes.
+    /// A file system that was not unmounted, or has changes in its journal.
     NotUnmounted,
     /// A suspended system has it in use.
     Hibernated,

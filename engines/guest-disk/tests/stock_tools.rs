@@ -1,5 +1,5 @@
-//! The tools that create each format, and blkid, which recognises it, judge the recognition. A format whose tool is not
-//! installed is reported and skipped.
+//! The tools that create each format, and blkid, which recognises it, judge the recognition. A format without its tool
+//! is reported and skipped.
 
 #![forbid(unsafe_code)]
 

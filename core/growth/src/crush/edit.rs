@@ -96,7 +96,7 @@ impl CrushMap {
             let Some(bucket) = bucket else { break };
             if !WEIGHTED.contains(&bucket.alg.as_str()) {
                 let message = format!(
-                    "bucket {} of the CRUSH map has the algorithm {}, whose items cannot change one by one",
+                    "bucket {} of the CRUSH map has the algorithm {}, and its items cannot change one by one",
                     bucket.name, bucket.alg
                 );
                 let advice = format!(

@@ -18,7 +18,7 @@ impl Source for &Part<'_> {
     }
 }
 
-/// Recognises a device of a pool whose first label is valid.
+/// Recognises a device of a pool by a valid first label.
 pub fn recognise(part: &Part<'_>) -> Option<Contents> {
     let device = Device::of(part, part.size)?;
     device.first_list(Label::parse)?;

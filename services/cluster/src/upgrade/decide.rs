@@ -413,7 +413,7 @@ fn continue_with(
     pools_blocked(observed).unwrap_or_else(|| Next::Do(Action::End(own())))
 }
 
-/// The next step of a head without the version, or with processes of another one.
+/// The next step of a head without the version, or with processes of other versions.
 fn replace(wanted: &Wanted, observed: &Observed, (head, state): (&HeadName, &HeadState)) -> Next {
     let own = head.clone();
     if !state.is_excluded || !state.resources.is_empty() {
@@ -492,10 +492,10 @@ mod tests {
         }
     }
 
-    /// A change of the state of `right`, whose upgrade has begun.
+    /// A change of the state of `right` after the start of its upgrade.
     type Change = fn(&mut HeadState);
 
-    /// Each state of a head whose upgrade has begun, and its only next step.
+    /// Each state of a head after the start of its upgrade, and its only next step.
     #[test]
     fn begun_upgrade_has_one_next_step_in_each_state() {
         let cases: &[(&str, Change, Next)] = &[

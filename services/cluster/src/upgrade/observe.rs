@@ -1,4 +1,4 @@
-//! Reads the state that an upgrade depends on: the version on each head, the processes that still run another one, and
+//! Reads the state that an upgrade depends on: the version on each head, the processes that still run other versions, and
 //! the members and pools of the cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -316,7 +316,7 @@ mod tests {
             .path()
             .join(format!("upgraded-{}", std::process::id()));
         std::fs::copy("/bin/sh", &program).expect("a copy");
-        // The second word selects the servers: a script of that name.
+        // The second argument selects the servers: a script of that name.
         std::fs::write(directory.path().join("head"), "echo ready; read line\n").expect("written");
         let mut server = std::process::Command::new(&program)
             .arg("head")
