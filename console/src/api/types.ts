@@ -1698,7 +1698,7 @@ export interface components {
             name: string;
             /** @description More about its state. */
             note?: string | null;
-            /** @description `online`, `standby`, `offline`, `unclean` or `unknown`. */
+            /** @description `online`, `standby`, `pending` (a member of Corosync without Pacemaker), `offline`, `unclean` or `unknown`. */
             state: string;
         };
         /** @description A change that a pool has stored in its history. */
@@ -4527,7 +4527,7 @@ export interface components {
             at_ms: number;
             /**
              * Format: uint64
-             * @description Time until clients could reach the pool again, in milliseconds.
+             * @description Time until clients could reach the pool again, in milliseconds, counted from the first step.
              */
             duration_ms?: number | null;
             /** @description The previous server, if known. */
