@@ -22,6 +22,10 @@ const OTHER: &[(&str, &str)] = &[
         "a cache of this host, which is ignored in another form",
     ),
     (
+        "core/growth/src/plan.rs:FORMAT",
+        "a plan is a file of the user, and refused in another form",
+    ),
+    (
         "services/notifications/src/message.rs:FORMAT",
         "sent to receivers, never read",
     ),
