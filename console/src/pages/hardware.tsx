@@ -68,8 +68,8 @@ const minutes = (seconds: number): string => `${Math.floor(seconds / 60)} min`;
 
 /** Nothing if the appliance file lists no power supply. */
 export function PowerCard() {
-  const power = useLoaded<PowerView | null>("/power").data;
-  if (!power) return null;
+  const power = useLoaded<PowerView>("/power").data;
+  if (!power || power.feeds.length === 0) return null;
   return (
     <Card title="Power supplies" wide>
       <Table<PowerSupply>

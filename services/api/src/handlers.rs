@@ -378,7 +378,8 @@ pub(crate) fn disks(api: &Api, _: &Call) -> Result<Reply, Failure> {
 }
 
 pub(crate) fn power(api: &Api, _: &Call) -> Result<Reply, Failure> {
-    Reply::of(api.backend.power())
+    // An empty object, not null, which would be an empty response.
+    Reply::of(api.backend.power().unwrap_or_default())
 }
 
 pub(crate) fn locate(api: &Api, call: &Call) -> Result<Reply, Failure> {

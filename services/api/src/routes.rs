@@ -89,7 +89,7 @@ fn others() -> Vec<Route> {
     head("POST", "/alerts/test", "Send a test message to one receiver of alerts, or to all", Type(of::<n::AlertTest>), of::<Vec<ReceiverTest>>, WORK, n::test),
     head("GET", "/disks", "Whole disks of this head", Nothing, of::<Vec<DiskView>>, LOOK, h::disks),
     head("POST", "/disks/locate", "Switch the locate light of a disk's slot on this head", Type(of::<h::Locate>), DONE, WORK, h::locate),
-    head("GET", "/power", "The power supplies of the appliance file, as this head reads them; null if it lists none", Nothing, of::<Option<PowerView>>, LOOK, h::power),
+    head("GET", "/power", "The power supplies of the appliance file, as this head reads them; an empty list of `feeds` if it lists none", Nothing, of::<PowerView>, LOOK, h::power),
     head("GET", "/operations", "Background operations, the newest first", Nothing, of::<Vec<Operation>>, LOOK, h::operations),
     head("GET", "/operations/{operation}", "One operation", Nothing, of::<Operation>, LOOK, h::operation),
     head("DELETE", "/operations/{operation}", "Cancel a drill", Nothing, nothing, WORK, h::cancel).answering(204),
