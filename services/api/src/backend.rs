@@ -249,8 +249,8 @@ pub trait Backend: Send + Sync + 'static {
     fn hardware_faults(&self) -> Vec<HardwareFault>;
     /// The readings of the BMCs. May be some seconds old.
     fn sensors(&self) -> Vec<Sensor>;
-    /// The power supplies of the appliance file. `None` if it lists none. May be some seconds old.
-    fn power(&self) -> Option<PowerView>;
+    /// The power supplies of the appliance file. May be some seconds old.
+    fn power(&self) -> PowerView;
     /// The kernel's counters of this head's interfaces.
     fn interfaces(&self) -> Vec<InterfaceCounters>;
     /// Losses of clients of these listeners. Called for each sample; counts never decrease.

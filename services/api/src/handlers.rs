@@ -378,8 +378,7 @@ pub(crate) fn disks(api: &Api, _: &Call) -> Result<Reply, Failure> {
 }
 
 pub(crate) fn power(api: &Api, _: &Call) -> Result<Reply, Failure> {
-    // An empty object, not null, which would be an empty response.
-    Reply::of(api.backend.power().unwrap_or_default())
+    Reply::of(api.backend.power())
 }
 
 pub(crate) fn locate(api: &Api, call: &Call) -> Result<Reply, Failure> {

@@ -620,7 +620,7 @@ fn of_head(api: &Api) -> Vec<Family> {
         faults.add(&labels, 1.0);
     }
     let mut families = vec![connections, streams, refused, power, heat, fans, faults];
-    families.extend(of_power(api.backend.power().unwrap_or_default()));
+    families.extend(of_power(api.backend.power()));
     families
 }
 

@@ -175,8 +175,8 @@ impl Backend for TestBackend {
     fn sensors(&self) -> Vec<Sensor> {
         Vec::new()
     }
-    fn power(&self) -> Option<PowerView> {
-        Some(PowerView {
+    fn power(&self) -> PowerView {
+        PowerView {
             feeds: vec![PowerSupply {
                 name: "a".into(),
                 state: "battery".into(),
@@ -185,7 +185,7 @@ impl Backend for TestBackend {
                 ..PowerSupply::default()
             }],
             ..PowerView::default()
-        })
+        }
     }
     fn interfaces(&self) -> Vec<InterfaceCounters> {
         Vec::new()

@@ -520,7 +520,7 @@ impl Backend for Host {
         self.sensors.get(&self.args.file)
     }
 
-    fn power(&self) -> Option<PowerView> {
+    fn power(&self) -> PowerView {
         self.power.shown()
     }
 

@@ -33,46 +33,39 @@ const NOTE: &str = "power.left";
 /// The state of the supplies, for the alerts.
 #[derive(Debug, Default)]
 pub struct PowerWatch {
-    /// `None` before the first poll, and in a process that does not watch.
-    problems: Mutex<Option<Vec<String>>>,
-    /// As of the last poll. `None` if the file lists no supplies.
-    shown: Mutex<Option<PowerView>>,
+    /// As of the last poll. `None` before it, and in a process that does not watch.
+    last: Mutex<Option<PowerView>>,
 }
 
 impl PowerWatch {
     /// Sentences about the supplies. Polls them now if this process does not watch them.
     pub fn problems(&self, file: &Path, watches: bool) -> Vec<String> {
-        let known = self.problems.lock().expect("no holder panics").clone();
-        match known {
-            Some(problems) => problems,
-            None if watches => Vec::new(),
-            None => Polled::new(file)
-                .map_or_else(Vec::new, |polled| polled.judge.problems(&polled.appliance)),
-        }
+        let known = self.last.lock().expect("no holder panics").clone();
+        let now = || (!watches).then(|| polled(file)).flatten();
+        known.or_else(now).unwrap_or_default().problems
     }
 
     /// The supplies, as of the last poll.
-    pub fn shown(&self) -> Option<PowerView> {
-        self.shown.lock().expect("no holder panics").clone()
+    pub fn shown(&self) -> PowerView {
+        let last = self.last.lock().expect("no holder panics");
+        last.clone().unwrap_or_default()
     }
 
-    fn store(&self, problems: Vec<String>, shown: Option<PowerView>) {
-        *self.shown.lock().expect("no holder panics") = shown.map(|shown| PowerView {
-            problems: problems.clone(),
-            ..shown
-        });
-        let mut known = self.problems.lock().expect("no holder panics");
+    fn store(&self, view: PowerView) {
+        let mut last = self.last.lock().expect("no holder panics");
         // The charge changes with each reply.
         let without_numbers =
             |text: &String| text.replace(|letter: char| letter.is_ascii_digit(), "");
-        let before: BTreeSet<String> = known.iter().flatten().map(without_numbers).collect();
-        for problem in problems
+        let before = last.iter().flat_map(|last| &last.problems);
+        let before: BTreeSet<String> = before.map(without_numbers).collect();
+        for problem in view
+            .problems
             .iter()
             .filter(|one| !before.contains(&without_numbers(one)))
         {
             tracing::warn!("{problem}");
         }
-        *known = Some(problems);
+        *last = Some(view);
     }
 }
 
@@ -156,7 +149,7 @@ pub fn watch(watch: &PowerWatch, args: &HeadArgs, common: &Common) {
                 (has_marks || is_start || actor.has_left()) && release(&actor)
             });
             is_start = false;
-            watch.store(Vec::new(), None);
+            watch.store(PowerView::default());
             std::thread::sleep(IDLE_INTERVAL);
             continue;
         };
@@ -184,7 +177,7 @@ pub fn watch(watch: &PowerWatch, args: &HeadArgs, common: &Common) {
             problems.extend(act(&mut judge, &actor, cluster.as_ref(), started.elapsed()));
         }
         rounds += 1;
-        watch.store(problems, Some(view(&judge, appliance, ups)));
+        watch.store(view(&judge, appliance, ups, problems));
         std::thread::sleep(match all_well {
             true => POLL_INTERVAL,
             false => POLL_INTERVAL_ON_BATTERY,
@@ -240,26 +233,20 @@ fn act(
     sentences
 }
 
-/// The supplies of a file, polled once.
-struct Polled {
-    appliance: Appliance,
-    judge: Judge,
-}
-
-impl Polled {
-    fn new(file: &Path) -> Option<Self> {
-        let appliance = cluster::appliance_file::load(file).ok()?;
-        let mut judge = Judge::once();
-        let ups = appliance.ups.clone()?;
-        for (feed, reply) in poll(&mut Sessions::new(), &ups.feeds) {
-            judge.note(&feed, reply, Limits::of(&ups), Duration::ZERO);
-        }
-        Some(Self { appliance, judge })
+/// The supplies of a file, polled once. `None` if it lists none, or cannot be read.
+fn polled(file: &Path) -> Option<PowerView> {
+    let appliance = cluster::appliance_file::load(file).ok()?;
+    let ups = appliance.ups.as_ref()?;
+    let mut judge = Judge::once();
+    for (feed, reply) in poll(&mut Sessions::new(), &ups.feeds) {
+        judge.note(&feed, reply, Limits::of(ups), Duration::ZERO);
     }
+    let problems = judge.problems(&appliance);
+    Some(view(&judge, &appliance, ups, problems))
 }
 
 /// The supplies, as they replied last.
-fn view(judge: &Judge, appliance: &Appliance, ups: &Ups) -> PowerView {
+fn view(judge: &Judge, appliance: &Appliance, ups: &Ups, problems: Vec<String>) -> PowerView {
     let every_head = || appliance.heads.keys().cloned().collect::<Vec<HeadName>>();
     let feed = |(name, feed): (&String, &Feed)| {
         let reading = judge.last(name).0;
@@ -282,7 +269,7 @@ fn view(judge: &Judge, appliance: &Appliance, ups: &Ups) -> PowerView {
         feeds: ups.feeds.iter().map(feed).collect(),
         heads: heads.collect(),
         next: judge.prospect(appliance),
-        problems: judge.problems(appliance),
+        problems,
     }
 }
 
@@ -290,7 +277,7 @@ fn view(judge: &Judge, appliance: &Appliance, ups: &Ups) -> PowerView {
 pub fn show(file: &Path, out: Printer) -> Result<(), Failure> {
     // A mistake in the file is reported as such.
     cluster::appliance_file::load(file)?;
-    let Some(Polled { appliance, judge }) = Polled::new(file) else {
+    let Some(report) = polled(file) else {
         let shown = file.display();
         return Err(Failure::new(
             control::FailureKind::NotFound,
@@ -298,8 +285,6 @@ pub fn show(file: &Path, out: Printer) -> Result<(), Failure> {
         )
         .advise("add `[ups.feeds.NAME]` to it, as the guide to power supplies describes"));
     };
-    let ups = appliance.ups.as_ref().expect("it was polled");
-    let report = view(&judge, &appliance, ups);
     out.either(&report, || shown(&report))
 }
 
