@@ -153,11 +153,9 @@ fn refuse_if_in_cluster(
     pool: &PoolName,
     standing: PoolManagement,
 ) -> Result<(), Failure> {
-    match standing {
-        PoolManagement::Absent | PoolManagement::Unknown => Ok(()),
-        PoolManagement::Managed | PoolManagement::Stopped => {
-            judge(pool, standing, is_maintenance, || location(pool))
-        }
+    match standing.is_in_cluster() {
+        true => judge(pool, standing, is_maintenance, || location(pool)),
+        false => Ok(()),
     }
 }
 
@@ -202,8 +200,7 @@ pub fn refuse_destroy_or_export(
     };
     let described = appliance.as_ref().and_then(|file| file.pools.get(pool));
     let standing = standing();
-    let is_in_cluster = matches!(standing, PoolManagement::Managed | PoolManagement::Stopped);
-    if described.is_none() && !is_in_cluster {
+    if described.is_none() && !standing.is_in_cluster() {
         return Ok(());
     }
     match destroys {

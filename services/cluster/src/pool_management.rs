@@ -35,6 +35,13 @@ pub enum PoolManagement {
     Managed,
 }
 
+impl PoolManagement {
+    /// Whether the cluster certainly has the pool.
+    pub const fn is_in_cluster(self) -> bool {
+        matches!(self, Self::Stopped | Self::Managed)
+    }
+}
+
 /// Queries the Pacemaker of `machine`.
 pub fn pool_management(machine: &dyn Host, pool: &PoolName) -> PoolManagement {
     let query = format!("//primitive[@id='{}']", pool_id(pool));

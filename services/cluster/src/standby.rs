@@ -591,30 +591,38 @@ pub(crate) fn is_excluded(machine: &dyn Host, head: &HeadName) -> Result<bool, H
 
 /// Stops Pacemaker and Corosync of a head.
 pub(crate) fn stop_units(machine: &dyn Host) -> Result<(), HostError> {
-    for unit in UNITS.iter().rev() {
-        let installed = Invocation::new("systemctl", &["is-active", "--quiet", unit]);
-        if machine.run(&installed)?.code == 0 {
-            let stop = Invocation::new("systemctl", &["stop", unit]).within(UNIT_TIME_LIMIT);
-            must(machine, &stop)?;
-        }
-    }
-    Ok(())
+    let mut units = UNITS.iter().rev();
+    units.try_for_each(|unit| stop_active_unit(machine, unit))
 }
 
 /// Starts Corosync and Pacemaker of a head.
 pub(crate) fn start_units(machine: &dyn Host) -> Result<(), HostError> {
-    for unit in UNITS {
-        if is_enabled(machine, unit)? {
-            let start = Invocation::new("systemctl", &["start", unit]);
-            must(machine, &start.within(UNIT_TIME_LIMIT))?;
-        }
-    }
-    Ok(())
+    let mut units = UNITS.iter();
+    units.try_for_each(|unit| start_enabled_unit(machine, unit))
 }
 
-fn is_enabled(machine: &dyn Host, unit: &str) -> Result<bool, HostError> {
-    let arguments = ["is-enabled", "--quiet", unit];
-    Ok(machine.run(&Invocation::new("systemctl", &arguments))?.code == 0)
+/// Stops a unit that is active.
+pub(crate) fn stop_active_unit(machine: &dyn Host, unit: &str) -> Result<(), HostError> {
+    change_unit(machine, unit, "is-active", "stop")
+}
+
+/// Starts a unit that is enabled.
+pub(crate) fn start_enabled_unit(machine: &dyn Host, unit: &str) -> Result<(), HostError> {
+    change_unit(machine, unit, "is-enabled", "start")
+}
+
+fn change_unit(
+    machine: &dyn Host,
+    unit: &str,
+    condition: &str,
+    verb: &str,
+) -> Result<(), HostError> {
+    let asked = Invocation::new("systemctl", &[condition, "--quiet", unit]);
+    if machine.run(&asked)?.code == 0 {
+        let change = Invocation::new("systemctl", &[verb, unit]).within(UNIT_TIME_LIMIT);
+        must(machine, &change)?;
+    }
+    Ok(())
 }
 
 fn failed(head: &HeadName, step: &Step) -> impl FnOnce(HostError) -> StandbyError {

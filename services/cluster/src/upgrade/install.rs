@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use appliance::formats::FormatTable;
 
+use super::PACKAGE;
 use super::version::{is_plausible, upstream};
 use crate::host::{Host, HostError, must, write_file};
 use crate::process::Invocation;
 
-/// The package with the binary.
-const PACKAGE: &str = "bulkhead";
 /// Packages are copied to this directory of a head.
 const DIRECTORY: &str = "/var/cache/bulkhead";
 /// Where a package describes its formats.

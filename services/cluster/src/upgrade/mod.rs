@@ -9,3 +9,6 @@ pub mod install;
 pub mod observe;
 pub mod run;
 pub mod version;
+
+/// The package with the binary.
+const PACKAGE: &str = "bulkhead";

@@ -14,6 +14,7 @@ use control::legs::{LegState, LegsView};
 use serde::Deserialize;
 use units::{HeadName, PoolName};
 
+use super::PACKAGE;
 use super::decide::{HeadState, Observed, PoolState};
 use crate::host::{Host, HostError, Hosts, must};
 use crate::observe::pacemaker_runs;
@@ -25,8 +26,6 @@ use crate::standby::{UNITS, active_on, is_excluded};
 const MARK: &str = "bulkhead-upgrade";
 /// Time limit for the state of a head.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
-/// The package with the binary.
-const PACKAGE: &str = "bulkhead";
 
 /// Prints lines of words separated by tabs: the version of the binary `$1` and of the package `$2`, the processes that
 /// run another binary than the one at that path now, and the state of each unit in the remaining arguments. Processes of

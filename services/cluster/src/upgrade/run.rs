@@ -16,7 +16,8 @@ use crate::host::{Host, HostError, Hosts, must, read_file};
 use crate::leg_wait::{LegWait, Wanted as WantedLegs};
 use crate::process::Invocation;
 use crate::standby::{
-    MOVE_RESERVE, Planned, START_TIME_LIMIT, StandbyError, UNIT_TIME_LIMIT, start_units, stop_units,
+    MOVE_RESERVE, Planned, START_TIME_LIMIT, StandbyError, start_enabled_unit, start_units,
+    stop_active_unit, stop_units,
 };
 
 /// Bounds of the states that follow by themselves.
@@ -251,13 +252,9 @@ impl Upgrade<'_> {
         self.await_legs(head)?;
         let machine = self.on(head)?;
         stop_units(machine).map_err(|error| chain(&error))?;
-        for unit in [HEAD_UNIT, LEG_UNIT] {
-            if systemctl(machine, "is-active", unit).map_err(|error| chain(&error))? {
-                let stop = Invocation::new("systemctl", &["stop", unit]).within(UNIT_TIME_LIMIT);
-                must(machine, &stop).map_err(|error| chain(&error))?;
-            }
-        }
-        Ok(())
+        let mut units = [HEAD_UNIT, LEG_UNIT].into_iter();
+        let stopped = units.try_for_each(|unit| stop_active_unit(machine, unit));
+        stopped.map_err(|error| chain(&error))
     }
 
     /// Blocks until the pools can run without the disks of this head.
@@ -290,23 +287,11 @@ impl Upgrade<'_> {
     }
 }
 
-fn systemctl(machine: &dyn Host, verb: &str, unit: &str) -> Result<bool, HostError> {
-    let output = machine.run(&Invocation::new("systemctl", &[verb, "--quiet", unit]))?;
-    Ok(output.code == 0)
-}
-
 /// Starts the leg-server before the cluster, which may start a pool at once.
 fn start(machine: &dyn Host) -> Result<(), HostError> {
-    let one = |unit: &str| {
-        if systemctl(machine, "is-enabled", unit)? {
-            let start = Invocation::new("systemctl", &["start", unit]).within(UNIT_TIME_LIMIT);
-            must(machine, &start)?;
-        }
-        Ok::<_, HostError>(())
-    };
-    one(LEG_UNIT)?;
+    start_enabled_unit(machine, LEG_UNIT)?;
     start_units(machine)?;
-    one(HEAD_UNIT)
+    start_enabled_unit(machine, HEAD_UNIT)
 }
 
 #[cfg(test)]
