@@ -14,7 +14,7 @@ use labels::{
 use units::host_name;
 
 use super::label::{Label, Written};
-use crate::nvlist::NvRef;
+use crate::nvlist::{NvList, NvRef};
 
 /// Deepest nesting of devices in ZFS: a root, a group, an active replacement, an active spare.
 pub(super) const DEPTH_MAX: usize = 8;
@@ -359,8 +359,8 @@ pub(super) fn import_of(device: &Written) -> u64 {
 
 /// The path that the label records for its own device.
 fn recorded(label: &Label) -> Recorded {
-    let tree = label.list.view().list("vdev_tree");
-    let leaf = tree.and_then(|tree| leaf_of(tree, label.guid, 0));
+    let mut leaves = leaves_of(&label.list).into_iter();
+    let leaf = leaves.find(|leaf| leaf.u64("guid") == Some(label.guid));
     let text = |name| leaf.and_then(|leaf| leaf.text(name));
     Recorded {
         path: text("path"),
@@ -371,30 +371,29 @@ fn recorded(label: &Label) -> Recorded {
 
 /// The numbers and paths of the devices of its group that the label of `device` records.
 pub(super) fn recorded_paths(device: &Written) -> Vec<(u64, PathBuf)> {
+    let leaves = leaves_of(&device.settled().list);
+    let paths = leaves.into_iter().filter_map(|leaf| {
+        let path = leaf.text("path").map(PathBuf::from);
+        leaf.u64("guid").zip(path)
+    });
+    paths.collect()
+}
+
+/// The devices in the tree of a label.
+fn leaves_of(list: &NvList) -> Vec<NvRef<'_>> {
+    fn add<'a>(vdev: NvRef<'a>, depth: usize, found: &mut Vec<NvRef<'a>>) {
+        let children = vdev.lists("children");
+        if children.is_empty() {
+            found.push(vdev);
+            return;
+        }
+        for child in children.into_iter().filter(|_| depth < DEPTH_MAX) {
+            add(child, depth + 1, found);
+        }
+    }
     let mut found = Vec::new();
-    if let Some(tree) = device.settled().list.view().list("vdev_tree") {
-        add_recorded_paths(tree, 0, &mut found);
+    if let Some(tree) = list.view().list("vdev_tree") {
+        add(tree, 0, &mut found);
     }
     found
-}
-
-fn add_recorded_paths(vdev: NvRef<'_>, depth: usize, found: &mut Vec<(u64, PathBuf)>) {
-    let children = vdev.lists("children");
-    if children.is_empty() {
-        let path = vdev.text("path").map(PathBuf::from);
-        found.extend(vdev.u64("guid").zip(path));
-        return;
-    }
-    for child in children.into_iter().filter(|_| depth < DEPTH_MAX) {
-        add_recorded_paths(child, depth + 1, found);
-    }
-}
-
-fn leaf_of(vdev: NvRef<'_>, guid: u64, depth: usize) -> Option<NvRef<'_>> {
-    let children = vdev.lists("children");
-    if children.is_empty() {
-        return (vdev.u64("guid") == Some(guid)).then_some(vdev);
-    }
-    let mut below = children.into_iter().filter(|_| depth < DEPTH_MAX);
-    below.find_map(|child| leaf_of(child, guid, depth + 1))
 }
