@@ -16,7 +16,6 @@ use control::Failure;
 use pool_access::common::Common;
 use pool_access::{client_export, engines, mount, pools, reconnect, rescue, watch};
 use rendering::Printer;
-use units::PoolName;
 
 use crate::cli::{Cli, Command, Plan, Program};
 
@@ -89,7 +88,7 @@ fn ask(plan: Plan, common: &Common, out: Printer) -> Result<(), Failure> {
             return pool_access::stream::transfer(common, &pool, request, out);
         }
         Plan::WithLongTimeOut(pool, request) => reconnect::ask(common, &pool, request, progress)?,
-        Plan::Move(args) => noted(common, "pool.move", &args.pool.clone(), || {
+        Plan::Move(args) => noted(common, "pool.move", args.pool.as_str(), || {
             head::hand_over::run(&args, common)
         })?,
         Plan::Create(create, legs) => pool_access::create(common, create, legs.as_deref())?,
@@ -99,7 +98,7 @@ fn ask(plan: Plan, common: &Common, out: Printer) -> Result<(), Failure> {
             pool,
             previous_owner_is_stopped,
             devices,
-        } => noted(common, "pool.import", &pool, || {
+        } => noted(common, "pool.import", pool.as_str(), || {
             pool_access::take_over(common, &pool, previous_owner_is_stopped, &devices)
         })?,
         Plan::Reidentify {
@@ -113,24 +112,24 @@ fn ask(plan: Plan, common: &Common, out: Printer) -> Result<(), Failure> {
             legs,
             previous_owner_is_stopped,
         } => pool_access::record_legs(common, &pool, &legs, previous_owner_is_stopped)?,
-        Plan::Forget(pool) => noted(common, "pool.forget", &pool, || {
+        Plan::Forget(pool) => noted(common, "pool.forget", pool.as_str(), || {
             pool_access::forget(common, &pool)
         })?,
-        Plan::Confirm { pool, said } => noted(common, "pool.confirm", &pool, || {
+        Plan::Confirm { pool, said } => noted(common, "pool.confirm", pool.as_str(), || {
             pool_access::confirm::confirm(common, &pool, &said)
         })?,
     };
     out.answer(&answer)
 }
 
-/// Performs `work` on `pool`, and records it in the audit log: no server does that.
+/// Performs `work` on an object, and records it in the audit log: no server does that.
 fn noted<T>(
     common: &Common,
     what: &str,
-    pool: &PoolName,
+    of: &str,
     work: impl FnOnce() -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    pool_access::audit::noted(&pool_access::audit::path(common), what, pool.as_str(), work)
+    pool_access::audit::noted(&pool_access::audit::path(common), what, of, work)
 }
 
 /// Performs a command that is no request to a pool.
@@ -148,9 +147,7 @@ fn perform(program: Program, common: &Common, out: Printer) -> Result<ExitCode, 
             let own_facts = |stalls| head::facts::print_facts(common, stalls);
             let run = || cluster::command::run(&command, &own_facts, out);
             return match command.change() {
-                Some((what, of)) => {
-                    pool_access::audit::noted(&pool_access::audit::path(common), what, &of, run)
-                }
+                Some((what, of)) => noted(common, what, &of, run),
                 None => run(),
             };
         }

@@ -43,6 +43,12 @@ pub fn of(overview: &Overview, problems: &[String]) -> Vec<Alert> {
     let heads = overview.heads.iter();
     for head in heads.filter(|head| waits.iter().all(|wait| wait.head != head.name)) {
         let about = format!("head {}", head.name);
+        let idle = || {
+            format!(
+                "until then {} serves no pool, also if another head is lost",
+                head.name
+            )
+        };
         let (severity, advice) = match head.state.as_str() {
             "online" | "unknown" => continue,
             "pending" => (
@@ -55,19 +61,13 @@ pub fn of(overview: &Overview, problems: &[String]) -> Vec<Alert> {
                     ),
                     "",
                 )
-                .risking(Some(format!(
-                    "until then {} serves no pool, also if another head is lost",
-                    head.name
-                ))),
+                .risking(Some(idle())),
             ),
             "standby" => (
                 INFO,
                 Advice::new(Severity::Info, "let it serve again when it is ready", "")
                     .by(format!("bulkhead appliance maintenance {} off", head.name))
-                    .risking(Some(format!(
-                        "until then {} serves no pool, also if another head is lost",
-                        head.name
-                    ))),
+                    .risking(Some(idle())),
             ),
             _ => (
                 ERROR,

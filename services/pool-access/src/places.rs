@@ -509,11 +509,8 @@ fn is_original(leg: &Leg) -> bool {
 
 fn older(pool: &PoolName, note: &DeviceCache, newest_txg: u64, present: &[&Leg]) -> Failure {
     let names = |paths: Vec<&PathBuf>| {
-        let names: Vec<String> = paths
-            .iter()
-            .map(|path| path.display().to_string())
-            .collect();
-        names
+        let names = paths.iter().map(|path| path.display().to_string());
+        names.collect::<Vec<String>>()
     };
     let found = names(present.iter().map(|leg| &leg.path).collect());
     let known = names(note.places.iter().filter(|place| !place.is_dir()).collect()).join(" ");
