@@ -170,14 +170,18 @@ export function digitsOf(text: string): string {
 interface EncryptionFieldsProps {
   value: Encryption;
   onValue: (value: Encryption) => void;
+  label?: string;
+  hint?: string;
 }
 
-export function EncryptionFields({ value, onValue }: EncryptionFieldsProps) {
+const AT_CREATION = "It cannot be changed later. Without the key the data is lost.";
+
+export function EncryptionFields({ value, onValue, label = "Encryption", hint = AT_CREATION }: EncryptionFieldsProps) {
   const set = (change: Partial<Encryption>): void => onValue({ ...value, ...change });
   return (
     <>
-      <Select label="Encryption" value={value.choice} onValue={(choice) => set({ choice: choice as KeyChoice })}
-        hint="It cannot be changed later. Without the key the data is lost."
+      <Select label={label} value={value.choice} onValue={(choice) => set({ choice: choice as KeyChoice })}
+        hint={hint}
         options={[["inherit", "as its parent"], ["passphrase", "a passphrase, to be typed after each start"], ["file", "a key in a file of the heads"]]} />
       {value.choice === "passphrase" && (
         <>

@@ -15,6 +15,7 @@ import { may } from "../state/session";
 import { PromoteDataset, PropertiesCard, RenameDataset } from "./datasets";
 import { Share, sizeOf } from "./filesystems";
 import { OwnersCard } from "./owners";
+import { RetentionCard } from "./retention";
 import { CloneSnapshot, RemoveSnapshot, RenameSnapshot, SnapshotsCard, TakeSnapshot } from "./snapshots";
 
 type Asked =
@@ -64,6 +65,7 @@ export function FilesystemPage({ name }: { name: string }) {
         {found.data && !found.data.locked && <OwnersCard name={name} />}
         <SnapshotsCard of={name} snapshots={snapshots.data} onChange={reload}
           actions={(snapshot) => <SnapshotButtons snapshot={snapshot} ask={setAsked} />} />
+        <RetentionCard of={name} snapshots={snapshots.data} />
         {found.data && (
           <PropertiesCard noun="filesystem" name={name} properties={found.data.properties ?? {}} onChange={reload} />
         )}

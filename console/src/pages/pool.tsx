@@ -27,6 +27,7 @@ import { AttachDisk, ReplaceDisk } from "./disks";
 import { useOlderEvents } from "./events";
 import { KeysCard } from "./keys";
 import { InUseBy } from "./inuse";
+import { PortalsCard } from "./portals";
 import { GuidedReplacement, ReplacementCard } from "./replacement";
 import { SchedulesCard } from "./schedules";
 import { VolumesCard } from "./volumes";
@@ -83,6 +84,7 @@ export function PoolPage({ name }: { name: string }) {
         {pool && (pool.damaged ?? []).length > 0 && <Damage damaged={pool.damaged ?? []} />}
         {state.state === "served" && <SchedulesCard pool={name} />}
         {state.state === "served" && <KeysCard pool={name} />}
+        {state.state === "served" && <PortalsCard pool={name} />}
         {pool && <VolumesCard pools={[name]} wide />}
         <Card title="Events" wide>
           <EventList events={events.value.filter((one) => one.pool === name).slice(0, 50)} />

@@ -8,18 +8,20 @@ import { Button, Card, Facts, Page } from "../parts/basics";
 import { Chart } from "../parts/chart";
 import { FormDialog } from "../parts/dialog";
 import { Check, Input } from "../parts/fields";
-import { bytes, duration, parseSize, plural } from "../parts/format";
+import { bytes, duration, moment, parseSize, plural } from "../parts/format";
 import { useLoaded } from "../state/loaded";
 import { go, link } from "../state/route";
 import { may } from "../state/session";
 import { PromoteDataset, PropertiesCard, RenameDataset } from "./datasets";
+import { Freeze, FreezeButton } from "./freeze";
 import { MapVolume } from "./maps";
 import { BeginRescue, RescueCard } from "./rescue";
+import { RetentionCard } from "./retention";
 import { CloneSnapshot, RemoveSnapshot, RenameSnapshot, SnapshotsCard, TakeSnapshot } from "./snapshots";
 import { Exports } from "./volumes";
 
 type Asked =
-  | { kind: "snapshot" | "resize" | "destroy" | "map" | "another-name" | "promote" }
+  | { kind: "snapshot" | "resize" | "destroy" | "map" | "another-name" | "promote" | "freeze" }
   | { kind: "rescue"; snapshot: string | null }
   | { kind: "rollback" | "rename" | "clone" | "forget"; snapshot: SnapshotView };
 
@@ -45,6 +47,7 @@ export function VolumePage({ name }: { name: string }) {
           <Button needs="operator" kind="primary" icon="snapshot" onClick={() => setAsked({ kind: "snapshot" })}>Take a snapshot</Button>
           <Button needs="operator" onClick={() => setAsked({ kind: "map" })}>Export</Button>
           <Button needs="operator" onClick={() => setAsked({ kind: "resize" })}>Resize</Button>
+          <FreezeButton volume={volume.data} onClick={() => setAsked({ kind: "freeze" })} />
           <Button needs="operator" onClick={() => setAsked({ kind: "another-name" })}>Rename</Button>
           {volume.data.origin && <Button needs="operator" onClick={() => setAsked({ kind: "promote" })}>Promote</Button>}
           {rescues.data && !rescue && (
@@ -62,6 +65,7 @@ export function VolumePage({ name }: { name: string }) {
         {volume.data && <Summary volume={volume.data} />}
         <SnapshotsCard of={name} snapshots={snapshots.data} onChange={reload}
           actions={(snapshot) => <SnapshotButtons snapshot={snapshot} canLook={!rescue} ask={setAsked} />} />
+        <RetentionCard of={name} snapshots={snapshots.data} />
         {volume.data && (
           <PropertiesCard noun="volume" name={name} properties={volume.data.properties ?? {}} onChange={reload} />
         )}
@@ -102,6 +106,7 @@ function Summary({ volume }: { volume: VolumeView }) {
           ["Present contents", bytes(volume.referenced)],
           ["Space", volume.sparse ? "sparse, none reserved" : "reserved"],
           ["Compression", property("compression")],
+          ...(volume.frozen ? [["Writes", `paused until ${moment(volume.frozen.until_ms)}`] as [string, string]] : []),
           ["Clone of", volume.origin ?? "nothing"],
           ["Exports", volume.exports.length > 0 ? <Exports volume={volume} /> : "none"],
         ]}
@@ -126,6 +131,8 @@ function Dialogs({ volume, asked, onClose }: { volume: VolumeView; asked: Asked;
       );
     case "promote":
       return <PromoteDataset noun="volume" name={volume.name} origin={volume.origin ?? ""} onClose={onClose} />;
+    case "freeze":
+      return <Freeze volume={volume} onClose={onClose} />;
     case "rescue":
       return <BeginRescue volume={volume.name} snapshot={asked.snapshot} onClose={onClose} />;
     case "rollback":

@@ -148,3 +148,86 @@ export async function servesExportedPool({ browser, head }) {
   await head.bulkhead("pool", "export", "shelf");
   await head.bulkhead("pool", "destroy", "shelf", "--yes-destroy-all-data");
 }
+
+/** A hold that protects a snapshot, a bookmark, writes that are paused, another key, and the addresses of the pool. */
+export async function holdsFreezesAndChangesKey({ browser, head }) {
+  await head.bulkhead("volume", "create", "tank/quiet", "--size", "8M");
+  await head.bulkhead("nbd", "export", "tank/quiet");
+  await head.bulkhead("snapshot", "create", "tank/quiet@a");
+  const page = await browser.page({ path: "volumes/tank%2Fquiet" });
+  const form = dialog(page);
+  await button(page, "Hold a snapshot").click();
+  await button(form, "Hold it").click();
+  await form.getByRole("alert").getByText("give the hold a name").waitFor();
+  await form.getByLabel("Name of the hold", { exact: true }).fill("backup");
+  await assertAccessible(page, "a hold");
+  await send(page, "Hold it");
+  await page.getByRole("table", { name: "Holds of snapshots of tank/quiet" }).getByRole("row", { name: /^@a backup/ }).waitFor();
+  await page.getByRole("button", { name: "Remove tank/quiet@a" }).click();
+  await form.getByLabel("Type tank/quiet@a to continue", { exact: true }).fill("tank/quiet@a");
+  await button(form, "Remove the snapshot").click();
+  await form.getByRole("alert").getByText("tank/quiet@a is held by backup").waitFor();
+  await button(form, "Cancel").click();
+
+  await button(page, "Create a bookmark").click();
+  await form.getByLabel("Name of the bookmark", { exact: true }).fill("sent");
+  await send(page, "Create it");
+  const bookmarks = page.getByRole("table", { name: "Bookmarks of tank/quiet" });
+  await bookmarks.getByRole("row", { name: /^#sent/ }).waitFor();
+  await assertAccessible(page, "holds and bookmarks");
+  await bookmarks.getByRole("button", { name: "Destroy tank/quiet#sent" }).click();
+  await send(page, "Destroy the bookmark");
+  await bookmarks.waitFor({ state: "detached" });
+  await page.getByRole("button", { name: "Release backup of tank/quiet@a" }).click();
+  await send(page, "Release");
+  await page.getByText("No snapshot is held").waitFor();
+
+  await button(page, "Freeze").click();
+  await form.getByLabel("Seconds", { exact: true }).fill("61");
+  await button(form, "Freeze").click();
+  await form.getByRole("alert").getByText(/61 is no number of seconds/).waitFor();
+  await form.getByLabel("Seconds", { exact: true }).fill("60");
+  await send(page, "Freeze");
+  await page.getByRole("region", { name: "Summary" }).getByText(/^paused until/).waitFor();
+  assert.ok((await head.json("volume", "show", "tank/quiet")).frozen);
+  await button(page, "Thaw").click();
+  await send(page, "Thaw");
+  await button(page, "Freeze").waitFor();
+
+  await visit(page, "pools/tank");
+  await page.getByRole("table", { name: "Addresses of tank" }).getByRole("row", { name: /^nbd .* on this head/i }).waitFor();
+  assert.deepEqual(page.wrong, []);
+  await head.bulkhead("nbd", "unexport", "tank/quiet", "--in-use");
+  await head.bulkhead("volume", "destroy", "tank/quiet", "--recursive", "--yes-destroy-data");
+  await changesKey({ page, head });
+}
+
+async function changesKey({ page, head }) {
+  await visit(page, "volumes");
+  await button(page, "Create a volume").click();
+  const form = dialog(page);
+  await form.getByLabel("Name", { exact: true }).fill("coded");
+  await form.getByLabel("Size", { exact: true }).fill("8M");
+  await form.getByLabel("Encryption", { exact: true }).selectOption("passphrase");
+  await form.getByLabel("Passphrase", { exact: true }).fill("the first passphrase");
+  await form.getByLabel("Passphrase again", { exact: true }).fill("the first passphrase");
+  await send(page, "Create the volume");
+  await visit(page, "pools/tank");
+  const keys = page.getByRole("table", { name: "Keys of tank" });
+  await keys.getByRole("button", { name: /^Change it ?: the key of tank\/coded/ }).click();
+  await form.getByLabel("Passphrase", { exact: true }).fill("the second passphrase");
+  await form.getByLabel("Passphrase again", { exact: true }).fill("the second passphrase");
+  await assertAccessible(page, "the change of a key");
+  await send(page, "Change the key");
+  await keys.getByRole("button", { name: /^Forget it ?: the key of tank\/coded/ }).click();
+  await send(page, "Forget the key");
+  await keys.getByRole("button", { name: /^Load it ?: the key of tank\/coded/ }).click();
+  await form.getByLabel("Passphrase", { exact: true }).fill("the first passphrase");
+  await button(form, "Load the key").click();
+  await form.getByRole("alert").filter({ hasText: /\S/ }).waitFor();
+  await form.getByLabel("Passphrase", { exact: true }).fill("the second passphrase");
+  await send(page, "Load the key");
+  await keys.getByRole("button", { name: /^Change it ?: the key of tank\/coded/ }).waitFor();
+  await page.context().close();
+  await head.bulkhead("volume", "destroy", "tank/coded", "--yes-destroy-data");
+}
