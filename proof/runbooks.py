@@ -38,6 +38,12 @@ EMPTY = (
 )
 # The lab starts the witness with its options as arguments.
 WITNESS_CONF = r"tr '\0' ' ' < /proc/$(pgrep -x bulkhead-witnes)/cmdline | sed 's/.* serve /OPTIONS=/' > /etc/bulkhead/witness.conf"
+# The pool of another appliance.
+VAULT = (
+    "mkdir -p /var/lib/vault && truncate -s 1G /var/lib/vault/disk && bulkhead pool create vault /var/lib/vault/disk"
+    " && (setsid bulkhead pool-server vault --replication 10.77.9.31:8873 </dev/null >/var/lib/vault/log 2>&1 &)"
+    " && for try in $(seq 60); do bulkhead pool status vault && exit; sleep 1; done; exit 1"
+)
 DISK = "/dev/disk/by-id/nvme-eui.00253852000000"
 EVENTS = {
     "Both heads are down": tuple(("power", head, state) for state in ("off", "on") for head in ("left", "right")),
@@ -48,8 +54,11 @@ EVENTS = {
     "All disks of a head are lost": (("exec", "right", BLANK), ("power", "right", "off"), AWAY, ("power", "right", "on")),
     "Replace the witness": (("exec", "witness", "pkill -x bulkhead-witnes; rm -rf /var/lib/bulkhead-witness/*"),),
     "Replace a disk of a leg": (("exec", "right", f"truncate -s $(stat -L -c %s {DISK}01) {DISK}09"),),
+    "Restore from a replica on another appliance": (("exec", "witness", VAULT),),
 }
 """Commands of the lab before a section."""
+HOSTS = {"there": "witness"}
+"""Hosts of a lab for hosts of the page: the machine of the witness has the pool of the other appliance."""
 INSTEAD = {
     "systemctl restart bulkhead-witness": "pkill -x bulkhead-witnes; sleep 1; setsid bulkhead-witness serve"
     " $(sed -n s/^OPTIONS=//p /etc/bulkhead/witness.conf) </dev/null >/dev/null 2>&1 & sleep 1",
@@ -125,12 +134,12 @@ class Lab:
 
     def typed(self, one: Typed) -> None:
         """Types a command on its host, until it shows the words that the page names."""
-        command = INSTEAD.get(one.command, one.command)
+        command, host = INSTEAD.get(one.command, one.command), HOSTS.get(one.host, one.host)
         for word, shown in self._shown.items():
             command = command.replace(word, shown)
         deadline = time.monotonic() + UNTIL_SECONDS
         while True:
-            done = self._run(["exec", *self._place, one.host, "--", "sh", "-c", command], COMMAND_SECONDS)
+            done = self._run(["exec", *self._place, host, "--", "sh", "-c", command], COMMAND_SECONDS)
             output = done.stdout + done.stderr
             if done.returncode == 0 and one.until in output:
                 break
