@@ -117,7 +117,11 @@ PAGES: dict[str, Page] = {
             ("there$", "needs two appliances: programs/bulkhead/tests/head/replication.rs"), ("here$", "as above"),
         ),
     ),
-    "monitoring": Page(before="mkdir -p /etc/prometheus\n", typed=(("bulkhead user add", "a long enough password"),)),
+    "monitoring": Page(
+        before="mkdir -p /etc/prometheus\n",
+        elsewhere=(("bulkhead watch drops --interface", "names the card of a head: programs/bulkhead/tests/head/lost_packets.rs"),),
+        typed=(("bulkhead user add", "a long enough password"),),
+    ),
     "notifications": Page(
         before="install -d /etc/bulkhead; printf '%s\\n' 'format = 1' 'name = \"shed\"' '[networks]' '[heads]' '[alerts.receivers.duty.program]'"
         " 'path = \"/usr/bin/true\"' > /etc/bulkhead/appliance.toml\n",

@@ -39,6 +39,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("output", &[]),
     ("growth", &["units"]),
     ("hardware", &[]),
+    ("network-drops", &[]),
     ("reservations", &[]),
     ("scsi", &["units", "block-device", "reservations"]),
     ("iscsi", &["units", "block-device", "serving", "scsi"]),
@@ -156,6 +157,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "ceph-growth",
         &["units", "growth", "control", "rendering", "cluster"],
+    ),
+    (
+        "drop-watch",
+        &["network-drops", "cluster", "control", "output", "rendering"],
     ),
     (
         "lab",
@@ -306,6 +311,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "cluster",
             "control",
             "drills",
+            "drop-watch",
             "engine",
             "head",
             "lab",

@@ -158,6 +158,7 @@ fn perform(program: Program, common: &Common, out: Printer) -> Result<ExitCode, 
             return Ok(command.run(&common.settings, &legs));
         }
         Program::Growth(command) => return ceph_growth::command::run(&command, out),
+        Program::Watch(command) => return drop_watch::command::run(&command, out),
         Program::Bench(command) => engines::bench::run(&command, out),
         Program::Completion { shell } => out.text(&cli::completions(shell)),
         Program::Names { word, properties } => {

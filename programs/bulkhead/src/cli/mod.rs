@@ -32,6 +32,7 @@ use control::operations::{Polling, PoolSelector, TableOptions};
 use control::request::{PoolRequest, Request, TransferRequest};
 use control::{Failure, FailureKind};
 use drills::arguments::DrillArgs;
+use drop_watch::arguments::WatchCommand;
 use head::accounts::{TokenCommand, UserCommand};
 use head::alert_receivers::AlertCommand;
 use head::args::{HeadCommand, MoveArgs};
@@ -181,6 +182,9 @@ pub enum Program {
     /// The growth of a Ceph cluster: planned before it is done
     #[command(subcommand)]
     Growth(GrowthCommand),
+    /// Watch this host
+    #[command(subcommand)]
+    Watch(WatchCommand),
     /// Benchmarks of this host
     #[command(subcommand)]
     Bench(BenchCommand),

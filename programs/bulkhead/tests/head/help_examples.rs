@@ -58,6 +58,7 @@ const ELSEWHERE: [(&str, &str); 20] = [
     ("lab ", "needs namespaces: the lab's own tests"),
     ("drill ", "needs a lab"),
     ("growth ", "needs Ceph's tools: proof.growth"),
+    ("watch ", "names interfaces: tests/head/lost_packets.rs"),
     (
         "bench crypto",
         "runs for a minute: tests/head/encryption.rs",

@@ -16,6 +16,7 @@ mod hardware;
 mod help_examples;
 mod in_use;
 mod kerberos;
+mod lost_packets;
 mod mounted_files;
 mod offline;
 mod other_library;

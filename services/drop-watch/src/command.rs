@@ -1,0 +1,132 @@
+//! `bulkhead watch drops`: one block for each interval.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use control::{Failure, FailureKind};
+use network_drops::{Loss, all, grown};
+use rendering::Printer;
+use serde::Serialize;
+
+use crate::arguments::{DropsArgs, WatchCommand};
+use crate::reports::{Reports, is_reported};
+use crate::sources::{Reading, Selection, concerns, has_interface, interfaces, read};
+use crate::text;
+
+/// The losses of an interval.
+#[derive(Debug, Serialize)]
+pub struct Interval {
+    /// Its length; none for all losses since the counters began.
+    pub seconds: Option<u64>,
+    /// The losses, the largest first.
+    pub losses: Vec<Loss>,
+    /// What could not be read, with the remedy.
+    pub notes: BTreeSet<String>,
+}
+
+/// Performs the command.
+///
+/// # Errors
+///
+/// There is no such interface, this process is not root, or the output fails.
+pub fn run(command: &WatchCommand, out: Printer) -> Result<ExitCode, Failure> {
+    let WatchCommand::Drops(args) = command;
+    if !rustix::process::geteuid().is_root() {
+        let message = "only root sees the sockets of other processes and the reports of the kernel";
+        return Err(Failure::new(FailureKind::Failed, message).advise("run it with `sudo`"));
+    }
+    let root = Path::new("/");
+    let selection = selection(root, args)?;
+    let reading = read(root, &selection);
+    if args.since_boot {
+        let interval = Interval {
+            seconds: None,
+            losses: all(&reading.counters),
+            notes: reading.notes,
+        };
+        out.either(&interval, || text::interval(&interval))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    watch(root, args, &selection, reading, out)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn selection(root: &Path, args: &DropsArgs) -> Result<Selection, Failure> {
+    if let Some(name) = args
+        .interface
+        .iter()
+        .find(|name| !has_interface(root, name))
+    {
+        let names = interfaces(root).join(", ");
+        return Err(Failure::not_found(format!("there is no interface {name}"))
+            .advise(format!("the interfaces of this host are: {names}")));
+    }
+    let interfaces = match args.interface.is_empty() {
+        true => interfaces(root),
+        false => args.interface.clone(),
+    };
+    let all_sockets = args.all_sockets;
+    Ok(Selection {
+        interfaces,
+        all_sockets,
+    })
+}
+
+fn watch(
+    root: &Path,
+    args: &DropsArgs,
+    selection: &Selection,
+    mut before: Reading,
+    out: Printer,
+) -> Result<(), Failure> {
+    let mut reports = Reports::start();
+    if let Ok(reports) = &reports {
+        let instance = reports.instance();
+        output::signals::stop_after(move || instance.remove())
+            .map_err(Failure::of("handle signals"))?;
+    }
+    let mut count = 0;
+    loop {
+        let end = Instant::now() + Duration::from_secs(args.interval);
+        let (reported, missing) = match &mut reports {
+            Ok(reports) => reports.collect(end),
+            Err(_) => {
+                // The interval of a measurement, not a wait for an event.
+                std::thread::sleep(end.saturating_duration_since(Instant::now()));
+                Default::default()
+            }
+        };
+        let mut now = read(root, selection);
+        let mut notes = std::mem::take(&mut now.notes);
+        notes.extend(reports.as_ref().err().cloned());
+        if missing > 0 {
+            notes.insert(format!(
+                "{missing} reports of the kernel are missing: there were too many"
+            ));
+        }
+        let mut single = all(&reported);
+        single.iter_mut().for_each(|loss| loss.total = None);
+        single.retain(|loss| {
+            args.all_sockets
+                || concerns(&loss.source, &now.own_ports)
+                || concerns(&loss.source, &before.own_ports)
+        });
+        let mut losses = grown(&before.counters, &now.counters);
+        losses.retain(|loss| !is_reported(&single, &loss.source));
+        losses.extend(single);
+        losses.sort_by(|left, right| right.count.cmp(&left.count));
+        let interval = Interval {
+            seconds: Some(args.interval),
+            losses,
+            notes,
+        };
+        out.either(&interval, || text::interval(&interval))?;
+        before = now;
+        count += 1;
+        if args.count.is_some_and(|most| count >= most) {
+            return Ok(());
+        }
+    }
+}
