@@ -1685,6 +1685,8 @@ export interface components {
             asked: boolean;
             /** @description Facts that are missing, in words. */
             unknown?: string[] | null;
+            /** @description Addresses over which it was not reached, each with the reason; another one was used. */
+            unreached?: string[];
             /** @description Why the facts were not gathered. */
             why?: string | null;
         };
@@ -2887,6 +2889,11 @@ export interface components {
              * @description Number of connected clients.
              */
             session_count: number;
+            /**
+             * Format: uint64
+             * @description Since when its server responds slowly, in milliseconds since 1970; the state of the pool is then an earlier one.
+             */
+            slow_since_ms?: number | null;
             /** @description `served`, `stopped`, `failed` or `unreachable`. */
             state: string;
             /**
@@ -3178,6 +3185,10 @@ export interface components {
         };
         /** @description The failures that a pool survives now, by its current legs and the members that respond. */
         PoolSurvives: {
+            /** @description Heads on which the cluster would not start the pool, each with the reason. */
+            cannot_serve?: {
+                [key: string]: string;
+            };
             /**
              * Format: uint
              * @description Any so many disks may fail.

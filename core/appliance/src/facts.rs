@@ -27,6 +27,9 @@ pub struct Facts {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HeadFacts {
+    /// Addresses over which the head was not reached, each with the reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unreached: Vec<String>,
     /// The output of `uname -n`.
     pub node_name: Option<String>,
     /// A digest of `/etc/machine-id`; empty where there is none. OpenZFS writes the host id that is

@@ -75,6 +75,17 @@ pub struct Advice {
     pub details: Vec<String>,
 }
 
+/// The action after a refused power-off of a lost head, which a takeover requires. It is not offered as a command:
+/// `stonith_admin --confirm` ends the fence, and the pools with legs still need two members of their record.
+pub fn after_refused_power_off(head: &str, refusal: &str) -> String {
+    format!(
+        "it is refused, and tried again within a minute: {refusal}. If the witness is lost, start bulkhead-witness on its host, or power {head} on: \
+         the pools are served within a minute. By hand: only if {head} is certainly off (cut all its power), `stonith_admin --confirm {head}` ends \
+         the fence; a pool on shared disks is then taken over, and a pool with legs stays closed until the witness or {head} responds. If both \
+         are lost for good, see \"Without the record\" in the guide to pools of legs"
+    )
+}
+
 impl Advice {
     /// Do `what`, because of `why`.
     pub fn new(severity: Severity, what: impl Into<String>, why: impl Into<String>) -> Self {

@@ -1,6 +1,7 @@
 //! Responses to control requests. The same values are printed by the command line's `--json`, so
 //! their field names are stable. Sizes are in bytes, times in the unit that the field name states.
 
+mod able_heads;
 mod files;
 mod frozen;
 mod left_out;
@@ -14,6 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{IscsiName, PoolName, SnapshotName, VolumeName};
 
+pub use able_heads::exclude_heads;
 pub use files::{
     CheckView, FaultView, FileClientView, FileLockView, FilesystemView, OpenFileView,
     OpenFilesView, OpenView, OwnerView, OwnersView, ShareView,

@@ -141,12 +141,16 @@ impl Client {
         }
     }
 
+    /// The process of the server, as the kernel reports it.
+    pub fn server_pid(&self) -> Option<i32> {
+        let peer = rustix::net::sockopt::socket_peercred(&self.stream).ok()?;
+        Some(peer.pid.as_raw_nonzero().get())
+    }
+
     /// The server's process, in words.
     fn process(&self) -> String {
-        match rustix::net::sockopt::socket_peercred(&self.stream) {
-            Ok(peer) => format!("process {}", peer.pid.as_raw_nonzero()),
-            Err(_) => "it".to_owned(),
-        }
+        self.server_pid()
+            .map_or_else(|| "it".to_owned(), |pid| format!("process {pid}"))
     }
 
     /// The length of the silence, in words.

@@ -20,6 +20,11 @@ pub const KEY_COMMANDS_MAX: usize = 4;
 /// Longest key in its external form, in bytes.
 pub const KEY_BYTES_MAX: usize = 514;
 
+/// The command that loads the key of an encryption root, in a sentence. `noun`: `volume` or `filesystem`.
+pub fn how_to_load(noun: &str, dataset: &str) -> String {
+    format!("`bulkhead {noun} key load {dataset}` loads it (a passphrase with --prompt)")
+}
+
 /// A key in its external form. It is transferred as hex digits, since it can be any bytes. It is
 /// wiped when dropped, and never printed.
 #[derive(Clone, PartialEq, Eq, JsonSchema)]

@@ -1,10 +1,14 @@
 //! The legs of a pool as seen by its owner: the disks and heads, which legs are current, resynchronization, and the
 //! members of the record.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+/// Part of the reason why a head that boots alone starts no pool: the current legs are on another head.
+pub const STALE_HERE: &str = "legs of this head are not current";
 
 /// The state of a leg.
 #[derive(
@@ -90,6 +94,45 @@ pub struct Survives {
     pub not_heads: Vec<String>,
     /// When one of `heads` is lost, any so many disks may fail in addition.
     pub disks_without_head: usize,
+    /// Heads on which the cluster would not start the pool, each with the reason.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub cannot_serve: BTreeMap<String, String>,
+}
+
+impl Survives {
+    /// Excludes heads on which the cluster would not start the pool: the loss of a head stops the pool if no other head
+    /// can serve it. `server`: the head that serves it now.
+    pub fn exclude(&mut self, server: Option<&str>, cannot_serve: BTreeMap<String, String>) {
+        let all: Vec<String> = self.heads.iter().chain(&self.not_heads).cloned().collect();
+        let is_survived = |lost: &String| {
+            let is_served_elsewhere = server.is_some_and(|server| server != lost);
+            let mut rest = all.iter().filter(|head| *head != lost);
+            is_served_elsewhere || rest.any(|head| !cannot_serve.contains_key(head))
+        };
+        let heads = std::mem::take(&mut self.heads);
+        let (heads, stopping): (Vec<_>, Vec<_>) = heads.into_iter().partition(is_survived);
+        self.not_heads.extend(stopping);
+        if heads.is_empty() {
+            self.disks_without_head = 0;
+        }
+        self.heads = heads;
+        self.cannot_serve = cannot_serve;
+    }
+
+    /// The consequence of a further failure; `None` if the pool survives the loss of any disk and of any head.
+    pub fn risk(&self, pool: &str) -> Option<String> {
+        let heads = self.not_heads.join(" or ");
+        match (self.disks, &*heads) {
+            (0, "") => Some(format!(
+                "one copy only: if one more disk fails, {pool} is down"
+            )),
+            (0, heads) => Some(format!(
+                "one copy only: if one more disk or {heads} fails, {pool} is down"
+            )),
+            (_, "") => None,
+            (_, heads) => Some(format!("if {heads} is lost, {pool} is down")),
+        }
+    }
 }
 
 impl LegsView {
@@ -186,6 +229,62 @@ pub struct LegMemberView {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Two heads with a witness, and all legs are current.
+    fn whole() -> Survives {
+        Survives {
+            disks: 1,
+            heads: vec!["left".to_owned(), "right".to_owned()],
+            ..Survives::default()
+        }
+    }
+
+    #[test]
+    fn head_in_standby_or_banned_is_no_second_head() {
+        let reasons = |heads: &[&str]| {
+            let reasons = heads
+                .iter()
+                .map(|head| ((*head).to_owned(), "it is in standby".to_owned()));
+            reasons.collect::<BTreeMap<_, _>>()
+        };
+        for (server, cannot_serve, survived, stopping, risk) in [
+            (Some("left"), &[][..], &["left", "right"][..], &[][..], None),
+            (
+                Some("left"),
+                &["right"],
+                &["right"],
+                &["left"],
+                Some("if left is lost, tank is down"),
+            ),
+            // The server was started before the ban.
+            (Some("left"), &["left"], &["left", "right"], &[], None),
+            (
+                None,
+                &["left", "right"],
+                &[],
+                &["left", "right"],
+                Some("if left or right is lost, tank is down"),
+            ),
+        ] {
+            let mut survives = whole();
+            survives.exclude(server, reasons(cannot_serve));
+            assert_eq!(
+                (&*survives.heads, &*survives.not_heads),
+                (
+                    &survived
+                        .iter()
+                        .map(|one| (*one).to_owned())
+                        .collect::<Vec<_>>()[..],
+                    &stopping
+                        .iter()
+                        .map(|one| (*one).to_owned())
+                        .collect::<Vec<_>>()[..],
+                ),
+                "{cannot_serve:?}"
+            );
+            assert_eq!(survives.risk("tank").as_deref(), risk, "{cannot_serve:?}");
+        }
+    }
 
     #[test]
     fn texts_have_the_names_of_legs_instead_of_their_numbers() {

@@ -47,4 +47,4 @@ pub use failure::{Failure, FailureKind};
 pub use lock::PoolLock;
 pub use request::Request;
 pub use secret::Secret;
-pub use server::{Attached, Handler, Peer, Server, Witness};
+pub use server::{Attached, Handler, OPENING, Peer, Server, Witness};

@@ -33,6 +33,9 @@ const COMMAND_WAIT: Duration = Duration::from_secs(10);
 /// Interval of attempts to acquire a held lock.
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
+/// The health of a pool that its server is still opening.
+pub const OPENING: &str = "OPENING";
+
 /// A request as it is sent.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct SentRequest {
@@ -174,6 +177,11 @@ impl Server {
     /// Starts to serve requests on threads of its own.
     pub fn serve(&self, handler: Arc<dyn Handler>) -> io::Result<()> {
         self.take_over();
+        self.serve_early(handler)
+    }
+
+    /// The same before this server has taken over the devices of a killed one.
+    pub fn serve_early(&self, handler: Arc<dyn Handler>) -> io::Result<()> {
         let listener = self.listener.clone();
         let activity = Arc::clone(&self.activity);
         std::thread::Builder::new()

@@ -4,8 +4,32 @@ use std::fmt::Write as _;
 
 use units::ByteCount;
 
-use crate::answer::ScanView;
+use crate::answer::{DeviceView, ScanView};
 use crate::calendar::utc;
+
+/// The beginning of the note on an online device that is being resilvered.
+pub const RESILVERING: &str = "resilvering";
+/// The beginning of the note on an online device that does not have all data, and is not being resilvered.
+pub const OUTDATED: &str = "lacks data";
+
+/// Whether a device is online and has all data of its group.
+pub fn has_all_data(device: &DeviceView) -> bool {
+    let note = device.note.as_deref().unwrap_or_default();
+    device.state == "ONLINE"
+        && ![RESILVERING, OUTDATED]
+            .iter()
+            .any(|begin| note.starts_with(begin))
+}
+
+/// The state of a device, with whether it has all data.
+pub fn device_state(device: &DeviceView) -> String {
+    let note = device.note.as_deref().unwrap_or_default();
+    match device.state.as_str() {
+        "ONLINE" if note.starts_with(RESILVERING) => "ONLINE, resilvering".to_owned(),
+        "ONLINE" if note.starts_with(OUTDATED) => "ONLINE, outdated".to_owned(),
+        state => state.to_owned(),
+    }
+}
 
 /// A number of bytes, rounded for people.
 pub fn bytes(count: u64) -> String {

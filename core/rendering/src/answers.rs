@@ -15,7 +15,8 @@ use control::{Answer, Failure};
 use serde::Serialize;
 use serde_json::json;
 
-use control::words::{bytes, scan_line};
+use control::key::how_to_load;
+use control::words::{bytes, device_state, scan_line};
 
 use crate::table::{Table, dash, harmless};
 use crate::{daily, keys, legs, lists, load, open_files, properties, transfer, wrap};
@@ -466,7 +467,7 @@ fn pool_status(pool: &PoolStatus) -> String {
 fn device_rows(device: &DeviceView, depth: usize, table: &mut Table) {
     table.row([
         format!("{}{}", "  ".repeat(depth), device.name),
-        device.state.clone(),
+        device_state(device),
         device.read_errors.to_string(),
         device.write_errors.to_string(),
         device.checksum_errors.to_string(),
@@ -530,7 +531,10 @@ fn volume_detail(volume: &VolumeView) -> String {
     if volume.locked {
         line(
             "locked:",
-            "its key is not loaded: `bulkhead volume key load`".to_owned(),
+            format!(
+                "its key is not loaded: {}",
+                how_to_load("volume", volume.name.as_str())
+            ),
         );
     }
     if let Some(frozen) = &volume.frozen {
@@ -569,7 +573,10 @@ fn filesystem_detail(view: &FilesystemView) -> String {
     if view.locked {
         line(
             "locked:",
-            "its key is not loaded: `bulkhead filesystem key load`".to_owned(),
+            format!(
+                "its key is not loaded: {}",
+                how_to_load("filesystem", view.name.as_str())
+            ),
         );
     }
     line("share:", daily::share(&view.share));

@@ -32,6 +32,9 @@ pub fn legs(view: &LegsView) -> String {
     );
     if let Some(survives) = &view.survives {
         let _ = writeln!(text, "survives: {}", failures(survives));
+        for (head, why) in &survives.cannot_serve {
+            let _ = writeln!(text, "          {head} cannot serve it: {why}");
+        }
     }
     let mut table = Table::new(&["LEG", "STATE", "SINCE", ">COPIED", ">LEFT", "TIME LEFT"]);
     for leg in &view.legs {
@@ -132,6 +135,7 @@ mod tests {
                 heads: names(heads),
                 not_heads: names(not_heads),
                 disks_without_head,
+                ..Survives::default()
             };
             let view = LegsView {
                 survives: Some(survives),
@@ -152,6 +156,30 @@ mod tests {
         ] {
             assert_eq!(shown, Some(format!("survives: {words}")));
         }
+    }
+
+    #[test]
+    fn head_that_cannot_serve_is_a_line_with_the_reason() {
+        let mut survives = Survives {
+            disks: 1,
+            heads: vec!["a".to_owned(), "b".to_owned()],
+            ..Survives::default()
+        };
+        let reason = ("b".to_owned(), "it is in standby".to_owned());
+        survives.exclude(Some("a"), [reason].into());
+        let view = LegsView {
+            survives: Some(survives),
+            ..LegsView::default()
+        };
+        let text = legs(&view);
+        let lines: Vec<&str> = text.lines().skip(1).take(2).collect();
+        assert_eq!(
+            lines,
+            [
+                "survives: any one disk; b, not a, and then no disk",
+                "          b cannot serve it: it is in standby",
+            ]
+        );
     }
 
     #[test]

@@ -110,6 +110,9 @@ pub struct HeadAsked {
     /// Facts that are missing, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown: Option<Vec<&'static str>>,
+    /// Addresses over which it was not reached, each with the reason; another one was used.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unreached: Vec<String>,
 }
 
 /// The input of the single checks, and their findings.

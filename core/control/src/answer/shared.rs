@@ -1,7 +1,7 @@
 //! Conflicts between the identities of several pools: targets and disks that initiators take for
 //! the same one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use units::{IscsiName, VolumeName};
 
@@ -15,11 +15,18 @@ pub fn shared_names(statuses: &[&Status]) -> BTreeMap<String, Vec<String>> {
     let mut units: BTreeMap<&str, BTreeMap<&str, &VolumeName>> = BTreeMap::new();
     for status in statuses {
         for unit in status.targets.iter().flat_map(|target| &target.units) {
-            let pools = units.entry(&unit.naa).or_default();
-            pools.insert(&status.pool.name, &unit.volume);
+            for designator in [&unit.naa, &unit.serial] {
+                let pools = units.entry(designator).or_default();
+                pools.insert(&status.pool.name, &unit.volume);
+            }
         }
     }
-    for pools in units.values().filter(|pools| pools.len() > 1) {
+    // Most volumes with one designator in common have both.
+    let shared: BTreeSet<_> = units
+        .into_values()
+        .filter(|pools| pools.len() > 1)
+        .collect();
+    for pools in &shared {
         for (pool, volume) in pools {
             let others = pools.iter().filter(|(other, _)| other != &pool);
             let others: Vec<&str> = others.map(|(_, volume)| volume.as_str()).collect();
@@ -71,7 +78,7 @@ mod tests {
             read_only: false,
             write_cache: false,
             naa: naa.to_owned(),
-            serial: "bh0".to_owned(),
+            serial: format!("bh{naa}"),
         };
         Status {
             pool: PoolStatus {

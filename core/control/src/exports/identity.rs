@@ -34,6 +34,11 @@ impl Identity {
         }
     }
 
+    /// Whether initiators take both volumes for one disk: they compare each designator.
+    pub fn is_of_same_disk(&self, other: &Self) -> bool {
+        self.naa == other.naa || self.eui == other.eui || self.serial == other.serial
+    }
+
     /// Reads the value of `property`.
     pub fn decode(property: &str, value: &str) -> Result<Self, DocumentError> {
         let identity: Self = document::decode(property, value)?;
