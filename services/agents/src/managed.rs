@@ -1,7 +1,7 @@
 //! Refuses commands for pools that a cluster manages: a command that opens one is an owner outside Pacemaker's
 //! control, and another head may start the pool at the same time.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use ::appliance::facts::passwords_required;
@@ -14,7 +14,7 @@ use control::operations::pool::PoolRequest;
 use control::{Failure, FailureKind, Request};
 use units::PoolName;
 
-use cluster::appliance_file;
+use cluster::{appliance_file, unable_heads};
 
 /// The appliance file of this host, for commands that do not name one.
 fn path() -> PathBuf {
@@ -47,6 +47,17 @@ pub enum Location {
     NoHead,
     /// Pacemaker does not respond on this host.
     Unknown(Failure),
+}
+
+/// Heads of the appliance on which the cluster would not start `pool`, each with the reason; empty if Pacemaker does not
+/// respond on this host.
+pub fn unable_heads(pool: &PoolName) -> BTreeMap<String, String> {
+    match file() {
+        Ok(Some(file)) if file.heads.len() > 1 && file.pools.contains_key(pool) => {
+            unable_heads::query(&Local::default(), &file, pool)
+        }
+        _ => BTreeMap::new(),
+    }
 }
 
 /// Queries Pacemaker for the head that serves `pool`.

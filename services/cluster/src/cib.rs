@@ -34,6 +34,9 @@ pub enum CibError {
     /// The configuration cannot be parsed.
     #[error("parse the cluster's configuration")]
     Xml(#[from] XmlError),
+    /// The state of the cluster is not known.
+    #[error(transparent)]
+    Situation(#[from] SituationError),
     /// A removed resource still runs.
     #[error("{0} is not stopped; `crm_mon -1` shows why")]
     Runs(String),
@@ -101,10 +104,7 @@ pub fn stop(machine: &dyn Host, ids: &BTreeSet<String>) -> Result<(), CibError> 
 }
 
 fn situation(machine: &dyn Host) -> Result<Situation, CibError> {
-    Situation::look(machine).map_err(|error| match error {
-        SituationError::Tool(error) => CibError::Tool(error),
-        SituationError::Xml(error) => CibError::Xml(error),
-    })
+    Ok(Situation::look(machine)?)
 }
 
 fn change(

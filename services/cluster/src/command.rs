@@ -82,20 +82,19 @@ fn machines(appliance: &Appliance, ways: &Transports) -> (Hosts, BTreeMap<HeadNa
     let mut unreachable = BTreeMap::new();
     for name in appliance.heads.keys() {
         let told = ways.reach.iter().rev().find(|one| one.head == *name);
-        let addresses = appliance.addresses_of(name);
-        let address = addresses.first().filter(|_| ways.ssh);
-        let machine: Box<dyn Host> = match (told.map(|one| &one.way), address) {
-            (Some(Transport::Ssh(destination)), _) => Box::new(Ssh {
-                destination: destination.clone(),
-            }),
+        let addresses = appliance.addresses_of(name).into_iter();
+        let addresses: Vec<String> = addresses
+            .filter(|_| ways.ssh)
+            .map(|address| format!("root@{address}"))
+            .collect();
+        let machine: Box<dyn Host> = match (told.map(|one| &one.way), addresses.is_empty()) {
+            (Some(Transport::Ssh(destination)), _) => Box::new(Ssh::new(vec![destination.clone()])),
             (Some(Transport::Run(words)), _) => Box::new(Local {
                 prefix: words.clone(),
             }),
             (None, _) if own_name == name.as_str() => Box::new(Local::default()),
-            (None, Some(address)) => Box::new(Ssh {
-                destination: format!("root@{address}"),
-            }),
-            (None, None) => {
+            (None, false) => Box::new(Ssh::new(addresses)),
+            (None, true) => {
                 let why = format!("this host is {own_name}; use --ssh or --reach for {name}");
                 unreachable.insert(name.clone(), why);
                 continue;
@@ -127,6 +126,7 @@ fn query_heads(appliance: &Appliance, ways: &Transports, depth: Depth) -> HeadRe
                             &mut facts,
                         );
                     }
+                    facts.unreached = machine.unreached();
                     Ok::<_, HostError>(facts)
                 };
                 (name, scope.spawn(asks))
@@ -232,15 +232,16 @@ fn report(
     out: Printer,
 ) -> Result<ExitCode, Failure> {
     let heads = answers.iter().map(|(name, asked)| {
-        let (why, unknown) = match asked {
-            HeadResponse::Yes(facts) => (None, Some(unknown(facts))),
-            HeadResponse::No(why) => (Some(why.clone()), None),
+        let (why, unknown, unreached) = match asked {
+            HeadResponse::Yes(facts) => (None, Some(unknown(facts)), facts.unreached.clone()),
+            HeadResponse::No(why) => (Some(why.clone()), None, Vec::new()),
         };
         let asked = unknown.is_some();
         let asked = HeadAsked {
             asked,
             why,
             unknown,
+            unreached,
         };
         (name.clone(), asked)
     });
@@ -272,6 +273,12 @@ fn shown(report: &CheckReport) -> String {
                 writeln!(text, "{name}: queried; not known: {}", unknown.join(", "))
             }
         };
+        for address in &head.unreached {
+            let _ = writeln!(
+                text,
+                "{name}: not reached over {address}; another address was used"
+            );
+        }
     }
     let count = |severity| {
         let same = report.findings.iter();

@@ -260,6 +260,11 @@ impl Situation {
         if let Some(pending) = self.pending_power_off() {
             return Some(pending.to_string());
         }
+        self.obstacle_on(resource, to)
+    }
+
+    /// Why the cluster would not start the resource on this head, whatever the state of the rest of the cluster is.
+    pub(crate) fn obstacle_on(&self, resource: &str, to: &HeadName) -> Option<String> {
         let Some(node) = self.node(to) else {
             return Some("the cluster does not know it: it was never a member".to_owned());
         };

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use units::HeadName;
 
@@ -25,6 +26,11 @@ pub trait Host: Send + Sync {
     ///
     /// It cannot be run, or exceeds its time limit.
     fn run(&self, invocation: &Invocation) -> Result<Output, RunError>;
+
+    /// The addresses of the host over which it was not reached, each with the reason.
+    fn unreached(&self) -> Vec<String> {
+        Vec::new()
+    }
 
     /// Starts a process there without waiting, detached from the output of this process.
     ///
@@ -182,20 +188,51 @@ impl Host for Local {
     }
 }
 
-/// A host behind ssh, with a key that needs no passphrase.
-#[derive(Clone, Debug)]
+/// A host behind ssh, with a key that needs no passphrase. Its addresses are tried in order: the cable of one may be cut.
+#[derive(Debug)]
 pub struct Ssh {
-    /// The destination, such as `root@10.77.9.11`.
-    pub destination: String,
+    /// The binary.
+    program: String,
+    /// The destinations, such as `root@10.77.9.11`; at least one.
+    destinations: Vec<String>,
+    route: Mutex<Route>,
 }
 
-/// Longest wait for a connection, in seconds.
+/// The destination in use, and those before it.
+#[derive(Debug, Default)]
+struct Route {
+    used: usize,
+    /// Each with the reason.
+    unreached: Vec<String>,
+}
+
+/// Longest wait for a connection to one address, in seconds.
 const SSH_CONNECT_S_MAX: u32 = 5;
 /// The exit code of ssh itself when it cannot connect.
 const SSH_FAILED: i32 = 255;
+/// Parts of the messages of ssh when there was no connection, so that the command has not run.
+const SSH_NOT_CONNECTED: [&str; 3] = [
+    "connect to host",
+    "during banner exchange",
+    "Could not resolve hostname",
+];
 
 impl Ssh {
-    fn placed(&self, invocation: &Invocation) -> Invocation {
+    /// The host at these destinations, in the order of the attempts.
+    pub fn new(destinations: Vec<String>) -> Self {
+        debug_assert!(!destinations.is_empty());
+        Self {
+            program: "ssh".to_owned(),
+            destinations,
+            route: Mutex::default(),
+        }
+    }
+
+    fn route(&self) -> MutexGuard<'_, Route> {
+        self.route.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn placed(&self, invocation: &Invocation, destination: &str) -> Invocation {
         // ssh joins its arguments and passes them to a shell.
         let words = std::iter::once(&invocation.program).chain(&invocation.arguments);
         let command: Vec<String> = words.map(|word| quoted(word)).collect();
@@ -205,31 +242,76 @@ impl Ssh {
             "-o".to_owned(),
             format!("ConnectTimeout={SSH_CONNECT_S_MAX}"),
             "--".to_owned(),
-            self.destination.clone(),
+            destination.to_owned(),
             command.join(" "),
         ];
         Invocation {
-            program: "ssh".to_owned(),
+            program: self.program.clone(),
             arguments: arguments.to_vec(),
             ..invocation.clone()
         }
+    }
+
+    /// Notes that the destination `failed` is not reached, and returns whether there is another one.
+    fn next(&self, failed: usize, why: &str) -> bool {
+        let mut route = self.route();
+        // Another thread may have noted it already.
+        if route.used == failed {
+            let destination = &self.destinations[failed];
+            tracing::warn!(destination, why, "ssh does not connect");
+            let unreached = format!("{destination} ({why})");
+            if !route.unreached.contains(&unreached) {
+                route.unreached.push(unreached);
+            }
+            route.used += 1;
+        }
+        if route.used < self.destinations.len() {
+            return true;
+        }
+        // A later command tries them all again.
+        route.used = 0;
+        false
     }
 }
 
 impl Host for Ssh {
     fn lock(&self, who: &str) -> Result<Lock, LockError> {
-        lock_by(&self.placed(&lock_invocation("", who)))
+        if self.destinations.len() > 1 {
+            // Selects a destination that is reached.
+            self.run(&Invocation::new("true", &[]))?;
+        }
+        let used = self.route().used;
+        lock_by(&self.placed(&lock_invocation("", who), &self.destinations[used]))
     }
 
     fn run(&self, invocation: &Invocation) -> Result<Output, RunError> {
-        let output = run(&self.placed(invocation))?;
-        if output.code == SSH_FAILED {
-            return Err(RunError::Start {
-                program: format!("ssh {}", self.destination),
-                source: std::io::Error::other(output.complaint()),
-            });
+        let failed = |program: &str, why: String| RunError::Start {
+            program: format!("ssh {program}"),
+            source: std::io::Error::other(why),
+        };
+        // Each attempt but the last one moves on to another destination.
+        for _ in 0..self.destinations.len() {
+            let used = self.route().used;
+            let destination = &self.destinations[used];
+            let output = run(&self.placed(invocation, destination))?;
+            if output.code != SSH_FAILED {
+                return Ok(output);
+            }
+            let why = output.complaint();
+            // A command whose connection was lost may have run.
+            if !SSH_NOT_CONNECTED.iter().any(|part| why.contains(part)) {
+                return Err(failed(destination, why));
+            }
+            if !self.next(used, &why) {
+                break;
+            }
         }
-        Ok(output)
+        let all = self.unreached().join("; ");
+        Err(failed(&self.destinations.join(", "), all))
+    }
+
+    fn unreached(&self) -> Vec<String> {
+        self.route().unreached.clone()
     }
 }
 
@@ -386,5 +468,57 @@ mod tests {
         let invocation = Invocation::new("sh", &["-c", "echo no such luck >&2; exit 7"]);
         let error = must(&Local::default(), &invocation).expect_err("it fails");
         assert_eq!(error.to_string(), "sh ended with 7: no such luck");
+    }
+
+    /// A stand-in for ssh: the first address is cut, the second one loses the connection of `drop`.
+    fn ssh(folder: &Path, destinations: &[&str]) -> Ssh {
+        use std::os::unix::fs::PermissionsExt;
+        const SCRIPT: &str = r#"#!/bin/sh
+case "$6" in
+root@10.0.0.1 | root@10.0.0.9) echo "ssh: connect to host ${6#*@} port 22: Connection timed out" >&2; exit 255 ;;
+esac
+echo "$7" >>"$(dirname "$0")/log"
+case "$7" in *drop*) echo "client_loop: send disconnect: Broken pipe" >&2; exit 255 ;; esac
+exec sh -c "$7"
+"#;
+        let path = folder.join("ssh");
+        std::fs::write(&path, SCRIPT).expect("written");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("set");
+        Ssh {
+            program: path.to_string_lossy().into_owned(),
+            ..Ssh::new(destinations.iter().map(|one| (*one).to_owned()).collect())
+        }
+    }
+
+    #[test]
+    fn cut_first_address_uses_the_next_one_and_is_reported() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let host = ssh(folder.path(), &["root@10.0.0.1", "root@10.0.0.2"]);
+        let output = must(&host, &Invocation::new("echo", &["here"])).expect("it runs");
+        assert_eq!(output.text(), "here\n");
+        let unreached = host.unreached();
+        assert_eq!(unreached.len(), 1, "{unreached:?}");
+        assert!(unreached[0].starts_with("root@10.0.0.1 (ssh: connect to host"));
+        // The address is not tried for each command.
+        must(&host, &Invocation::new("true", &[])).expect("it runs");
+        assert_eq!(host.unreached().len(), 1);
+    }
+
+    #[test]
+    fn command_whose_connection_is_lost_is_not_repeated() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let host = ssh(folder.path(), &["root@10.0.0.2", "root@10.0.0.3"]);
+        host.run(&Invocation::new("drop", &[])).expect_err("lost");
+        let log = std::fs::read_to_string(folder.path().join("log")).expect("it ran");
+        assert_eq!(log.lines().count(), 1, "{log}");
+    }
+
+    #[test]
+    fn failure_names_every_address_that_is_not_reached() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let host = ssh(folder.path(), &["root@10.0.0.1", "root@10.0.0.9"]);
+        let error = host.run(&Invocation::new("true", &[])).expect_err("cut");
+        let text = control::failure::chain(&error);
+        assert_eq!(text.matches("Connection timed out").count(), 2, "{text}");
     }
 }

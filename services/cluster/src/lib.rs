@@ -28,6 +28,7 @@ mod stale_disks;
 pub mod standby;
 pub mod steps;
 pub mod tuning;
+pub mod unable_heads;
 pub mod upgrade;
 
 pub use apply::{ApplyError, apply};

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use appliance::xml::Element;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
@@ -71,8 +72,11 @@ impl Output {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
 
-    /// The standard error, or else the standard output, on one line.
+    /// The standard error, or else the standard output, on one line. Of a result of Pacemaker in XML its message.
     pub fn complaint(&self) -> String {
+        if let Some(message) = self.pacemaker_message() {
+            return message;
+        }
         let bytes = if self.stderr.is_empty() {
             &self.stdout
         } else {
@@ -82,6 +86,21 @@ impl Output {
             .split_whitespace()
             .collect::<Vec<_>>()
             .join(" ")
+    }
+}
+
+impl Output {
+    /// The message in `<pacemaker-result><status code="102" message="Not connected">`.
+    fn pacemaker_message(&self) -> Option<String> {
+        let streams = [&self.stderr, &self.stdout];
+        let mut texts = streams
+            .into_iter()
+            .map(|bytes| String::from_utf8_lossy(bytes));
+        let text = texts.find(|text| text.contains("<pacemaker-result"))?;
+        let begin = text.find("<pacemaker-result")?;
+        let result = Element::parse(&text[begin..]).ok()?;
+        let message = result.child("status")?.attribute("message")?;
+        Some(message.to_owned())
     }
 }
 
@@ -287,5 +306,22 @@ mod tests {
     fn missing_command_is_an_error() {
         let error = run(&Invocation::new("/nonexistent/program", &[])).expect_err("missing");
         assert!(matches!(error, RunError::Start { .. }), "{error}");
+    }
+
+    /// crm_mon(8) prints its failures as XML, too, if that is requested.
+    #[test]
+    fn complaint_of_pacemaker_in_xml_is_its_message() {
+        let output = |stdout: &str, stderr: &str| Output {
+            code: 102,
+            stdout: stdout.into(),
+            stderr: stderr.into(),
+        };
+        const XML: &str = r#"<?xml version="1.0"?>
+            <pacemaker-result api-version="2.30" request="crm_mon --output-as xml">
+              <status code="102" message="Not connected"><errors><error>crm_mon: Connection refused</error></errors></status>
+            </pacemaker-result>"#;
+        assert_eq!(output(XML, "").complaint(), "Not connected");
+        assert_eq!(output("", XML).complaint(), "Not connected");
+        assert_eq!(output("", "no such\n luck").complaint(), "no such luck");
     }
 }

@@ -5,12 +5,22 @@ use std::fmt;
 use appliance::xml::{Element, XmlError};
 use units::HeadName;
 
-use crate::host::{Host, HostError, must};
+use crate::host::{Host, HostError};
+use crate::pool_management::power_off_refusal;
 use crate::process::Invocation;
+
+/// `CRM_EX_DISCONNECT`: no Pacemaker responds on the host.
+const EXIT_DISCONNECTED: i32 = 102;
 
 /// Why the state of the cluster is not known.
 #[derive(Debug, thiserror::Error)]
 pub enum SituationError {
+    /// Pacemaker is stopped.
+    #[error(
+        "Pacemaker does not run on this head, so the state of the cluster is unknown: `bulkhead appliance start --ssh` starts the cluster after \
+         a shutdown, and `systemctl start pacemaker` this head"
+    )]
+    Stopped,
     /// crm_mon failed.
     #[error(transparent)]
     Tool(#[from] HostError),
@@ -26,6 +36,8 @@ pub struct PendingPowerOff {
     pub head: String,
     /// Time of the last attempt, if it failed.
     pub failed_at: Option<String>,
+    /// Why `fence_bulkhead` refused it on this head.
+    pub refusal: Option<String>,
 }
 
 impl fmt::Display for PendingPowerOff {
@@ -35,6 +47,10 @@ impl fmt::Display for PendingPowerOff {
             f,
             "the power-off of {head} is pending, and no fence device has confirmed it; until then the cluster moves no pool. "
         )?;
+        if let Some(refusal) = &self.refusal {
+            let action = control::advice::after_refused_power_off(head, refusal);
+            return write!(f, "The power-off: {action}");
+        }
         match self.failed_at {
             None => write!(
                 f,
@@ -55,11 +71,24 @@ impl fmt::Display for PendingPowerOff {
 pub(crate) struct Situation(Element);
 
 impl Situation {
+    pub(crate) const fn of(monitor: Element) -> Self {
+        Self(monitor)
+    }
+
     pub(crate) fn look(machine: &dyn Host) -> Result<Self, SituationError> {
-        let output = must(
-            machine,
-            &Invocation::new("crm_mon", &["--output-as", "xml"]),
-        )?;
+        let invocation = Invocation::new("crm_mon", &["--output-as", "xml"]);
+        let output = machine.run(&invocation).map_err(HostError::from)?;
+        match output.code {
+            0 => {}
+            EXIT_DISCONNECTED => return Err(SituationError::Stopped),
+            code => {
+                return Err(SituationError::Tool(HostError::Failed {
+                    program: invocation.program,
+                    code,
+                    complaint: output.complaint(),
+                }));
+            }
+        }
         Ok(Self(Element::parse(&output.text())?))
     }
 
@@ -118,6 +147,7 @@ impl Situation {
         Some(PendingPowerOff {
             head: head.to_owned(),
             failed_at: self.failed_power_off(head).map(str::to_owned),
+            refusal: power_off_refusal(head),
         })
     }
 
@@ -142,6 +172,13 @@ impl Situation {
 
     pub(crate) fn resource(&self, id: &str) -> Option<&Element> {
         self.section("resources").find(|one| one.id() == Some(id))
+    }
+
+    /// Whether an administrator has stopped the resource.
+    pub(crate) fn is_stopped_by_administrator(&self, resource: &str) -> bool {
+        let role = self.resource(resource);
+        let role = role.and_then(|resource| resource.attribute("target_role"));
+        role.is_some_and(|role| role.eq_ignore_ascii_case("stopped"))
     }
 
     /// The only head on which `resource` is started. A lost head may still serve, and no client can rely on it.
@@ -169,4 +206,55 @@ impl Situation {
 /// Whether a flag of crm_mon is set.
 pub(crate) fn is(element: &Element, attribute: &str) -> bool {
     element.attribute(attribute) == Some("true")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::{Output, RunError};
+
+    /// The witness is lost, and then the head that serves the pools.
+    #[test]
+    fn refused_power_off_advises_the_witness_and_describes_the_confirmation() {
+        let pending = |refusal: Option<&str>| PendingPowerOff {
+            head: "left".to_owned(),
+            failed_at: Some("2026-11-28 17:35:34Z".to_owned()),
+            refusal: refusal.map(str::to_owned),
+        };
+        let refused = pending(Some("the witness does not respond")).to_string();
+        for part in [
+            "refused, and tried again within a minute: the witness does not respond",
+            "start bulkhead-witness on its host, or power left on",
+            "only if left is certainly off (cut all its power), `stonith_admin --confirm left`",
+        ] {
+            assert!(refused.contains(part), "{part}: {refused}");
+        }
+        assert!(!refused.contains("repair the fence device"), "{refused}");
+        let failed = pending(None).to_string();
+        assert!(failed.contains("repair the fence device"), "{failed}");
+    }
+
+    /// The cluster is stopped: its tools print XML, and the failure is a sentence.
+    #[test]
+    fn stopped_pacemaker_is_a_sentence_without_xml() {
+        struct Stopped(i32);
+        impl Host for Stopped {
+            fn run(&self, _: &Invocation) -> Result<Output, RunError> {
+                let xml = r#"<pacemaker-result api-version="2.30"><status code="102" message="Not connected"/></pacemaker-result>"#;
+                Ok(Output {
+                    code: self.0,
+                    stdout: xml.into(),
+                    ..Output::default()
+                })
+            }
+        }
+        let failed = |code| {
+            let error = Situation::look(&Stopped(code)).expect_err("stopped");
+            control::failure::chain(&error)
+        };
+        let stopped = failed(EXIT_DISCONNECTED);
+        assert!(stopped.contains("`systemctl start pacemaker`"), "{stopped}");
+        let other = failed(1);
+        assert_eq!(other, "crm_mon ended with 1: Not connected");
+    }
 }

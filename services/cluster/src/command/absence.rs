@@ -10,7 +10,7 @@ use units::HeadName;
 use super::{lock, machines, refuse_unknown_heads};
 use crate::appliance_file;
 use crate::arguments::{CheckArgs, MaintenanceArgs, ShutdownArgs, Switch, Transports};
-use crate::standby::{Outcome, Planned, StandbyError, Step};
+use crate::standby::{HeldPool, Outcome, Planned, StandbyError, Step};
 
 /// Runs `then` with the reachable heads, which stay locked, and prints the steps and the sentence for the outcome.
 fn absence(
@@ -47,7 +47,7 @@ fn standby_failure(error: &StandbyError) -> Failure {
     let kind = match error {
         E::UnknownHead { .. } => FailureKind::NotFound,
         E::NoCluster | E::Unreachable(..) | E::Situation(_) => FailureKind::Unreachable,
-        E::NoOtherHead(_) | E::PowerOff(_) => FailureKind::Unavailable,
+        E::NoOtherHead(_) | E::PowerOff(_) | E::Held(_) => FailureKind::Unavailable,
         E::StillActive { .. } | E::StillStandby { .. } | E::NotAway { .. } => FailureKind::Failed,
         E::NotServed { .. } | E::Failed { .. } => FailureKind::Failed,
     };
@@ -62,6 +62,14 @@ fn standby_failure(error: &StandbyError) -> Failure {
         E::NoOtherHead(_) => failure.advise(
             "nothing was changed; repair the other head, or stop these pools with --stop-pools",
         ),
+        E::Held(pools) => {
+            let mut commands: Vec<String> = pools.iter().map(HeldPool::command).collect();
+            commands.dedup();
+            failure.advise(format!(
+                "the heads run; this lets the cluster start the pools: `{}`",
+                commands.join("` and `")
+            ))
+        }
         // The sentence contains the instructions.
         E::PowerOff(_) => failure,
         E::StillStandby { .. } => {
