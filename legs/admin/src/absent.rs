@@ -1,6 +1,6 @@
 //! Advice on legs that are missing data: one for each cause.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -11,6 +11,37 @@ use leg_zfs::side::DIFFERENT_LEG;
 use legs::{PublishedState, Unresponsive};
 use legs_config::LegsFile;
 use units::PoolName;
+
+/// Part of the reason of a member on a host that is on, where no process listens.
+const REFUSED: &str = "refused";
+/// Parts of the reasons of a leg that cannot be resilvered because its lender is not reached (`remote_leg::LegError`).
+const NOT_REACHED: [&str; 2] = ["is not reached", "does not respond at all"];
+
+/// The networks between the leg-servers of this head and of another one, with the addresses of both.
+fn network_to(file: &LegsFile, head: &str) -> String {
+    let of = |name: &str| {
+        let member = file.members.get(name);
+        let addresses = member.map(|member| member.members.iter().chain(&member.lends));
+        let hosts: BTreeSet<String> = addresses
+            .into_iter()
+            .flatten()
+            .map(|address| address.ip().to_string())
+            .collect();
+        hosts.into_iter().collect::<Vec<_>>().join(", ")
+    };
+    let ports = file.members.get(head).map(|member| {
+        let all = member.members.iter().chain(&member.lends);
+        let ports: BTreeSet<String> = all.map(|address| address.port().to_string()).collect();
+        ports.into_iter().collect::<Vec<_>>().join(", ")
+    });
+    let own = &file.me;
+    format!(
+        "the networks between the leg-servers: cables, switch, interfaces and firewall between {own} ({}) and {head} ({}, TCP ports {})",
+        of(own),
+        of(head),
+        ports.unwrap_or_default()
+    )
+}
 
 /// A head that is unreachable, with the legs that are missing because of that.
 pub(crate) struct LostHead<'a> {
@@ -65,10 +96,17 @@ impl LostHead<'_> {
             count => format!("its {count} legs of pool {pool} are missing"),
         };
         let why = format!("member {head} does not answer, and {legs}");
-        let what = format!(
-            "if {head} is on, run `systemctl start bulkhead-leg-server` there, and check the networks to it; else power \
-             it on. Its legs return automatically"
-        );
+        let what = match self.why.contains(REFUSED) {
+            // A host that refuses a connection is on and can be reached.
+            true => format!(
+                "run `systemctl start bulkhead-leg-server` on {head}, which is on and refuses connections. Its legs return automatically"
+            ),
+            false => format!(
+                "if {head} is on, check {}, and run `systemctl start bulkhead-leg-server` there; else power it on. Its legs return \
+                 automatically",
+                network_to(file, &head)
+            ),
+        };
         let record = shown.record.as_ref();
         let stale = |disk| record.and_then(|record| record.stale.get(disk));
         let details = self.legs.iter().map(|disk| match stale(disk) {
@@ -91,6 +129,8 @@ fn missing_since(leg: &str, group: u64) -> String {
 enum Absence {
     /// The disk at its path is a different one.
     Different(String),
+    /// Its lender is not reached, although its head responds as a member of the record.
+    Unreached,
     /// It is being resilvered, or will be when it is reachable.
     Returning,
     /// It is away.
@@ -122,6 +162,7 @@ pub(crate) fn of_stale(
         let trouble = trouble.filter(|_| !shown.copying.contains(disk));
         let absence = match trouble {
             Some(why) if why.contains(DIFFERENT_LEG) => Absence::Different(why.clone()),
+            Some(why) if NOT_REACHED.iter().any(|part| why.contains(part)) => Absence::Unreached,
             Some(why) => {
                 let what = of_trouble(pool, &leg, path);
                 let why =
@@ -137,7 +178,7 @@ pub(crate) fn of_stale(
         details.insert(leg.clone(), detail);
         alike.entry((head, absence)).or_default().push(leg);
     }
-    let of_legs = |((_, absence), legs): ((String, Absence), Vec<String>)| {
+    let of_legs = |((head, absence), legs): ((String, Absence), Vec<String>)| {
         let missing = match &*legs {
             [leg] => format!("leg {leg} is missing all writes"),
             legs => format!("legs {} are missing all writes", legs.join(", ")),
@@ -151,6 +192,18 @@ pub(crate) fn of_stale(
                 ),
                 format!("{missing}, and cannot be resilvered: {why}"),
             ),
+            Absence::Unreached => Advice::new(
+                Severity::Error,
+                format!(
+                    "check {}. Replace no disk: the legs return automatically",
+                    network_to(file, &head)
+                ),
+                format!(
+                    "{missing}, and cannot be resilvered: {} does not reach the leg-server of {head}, which lends them",
+                    file.me
+                ),
+            )
+            .caused_by(head.clone()),
             Absence::Returning => Advice::new(
                 Severity::Warning,
                 "wait",
@@ -158,7 +211,13 @@ pub(crate) fn of_stale(
             ),
             Absence::Away => Advice::new(
                 Severity::Warning,
-                "check its head and its disk: the leg returns automatically",
+                match head == file.me {
+                    true => "check its disk: the leg returns automatically".to_owned(),
+                    false => format!(
+                        "check {head}, then {}, and then the disk: the leg returns automatically",
+                        network_to(file, &head)
+                    ),
+                },
                 missing,
             ),
         };

@@ -423,7 +423,7 @@ pub fn advice(
     }
     let survives = file.pools.get(pool);
     let survives = survives.and_then(|configured| view::survives(file, configured, shown));
-    let risk = survives.and_then(|survives| view::risk(pool, &survives));
+    let risk = survives.and_then(|survives| survives.risk(pool.as_str()));
     for advice in &mut advice {
         advice.risk.clone_from(&risk);
     }
@@ -714,6 +714,49 @@ mod tests {
                 .why
                 .contains("legs b:/y, b:/y34 are missing all writes")
         );
+    }
+
+    /// The heads see each other in the cluster, and both cables between their leg-servers are cut.
+    #[test]
+    fn cut_cables_between_leg_servers_are_advice_about_the_network_with_addresses() {
+        let file = two_heads();
+        let mut record = Record::new(123, Ballot::default(), [DiskId(11), DiskId(22)]);
+        record.drop_disk(DiskId(22), MISSING_DATA);
+        let mut shown = shown(record);
+        let addresses = |name: &str| file.members[name].members[0].ip().to_string();
+        let first = |shown: &PublishedState| {
+            let found = advice((&file, Path::new("/legs")), &tank(), shown);
+            assert_eq!(found.len(), 1, "{found:?}");
+            found.into_iter().next().expect("advice")
+        };
+        let about_network = |found: &Advice| {
+            for part in [
+                "the networks between the leg-servers".to_owned(),
+                addresses("a"),
+                addresses("b"),
+            ] {
+                assert!(found.what.contains(&part), "{part}: {found}");
+            }
+        };
+        // Neither its member nor its lender is reached.
+        let timed_out = Unresponsive::Lost("connection timed out".to_owned());
+        shown.unresponsive.insert(MemberId(2), timed_out);
+        about_network(&first(&shown));
+        // The host is on, and no leg-server runs there.
+        let refused = Unresponsive::Lost("connection refused".to_owned());
+        shown.unresponsive.insert(MemberId(2), refused);
+        let found = first(&shown);
+        assert!(found.what.contains("start bulkhead-leg-server"), "{found}");
+        assert!(!found.what.contains("cables"), "{found}");
+        // Only the network of the lender is cut.
+        shown.unresponsive.clear();
+        about_network(&first(&shown));
+        let trouble = "the lender is not reached: connection timed out".to_owned();
+        shown.troubles.insert(DiskId(22), trouble);
+        let found = first(&shown);
+        about_network(&found);
+        assert!(found.what.contains("Replace no disk"), "{found}");
+        assert_eq!(found.head.as_deref(), Some("b"));
     }
 
     /// An open pool with that record, with its members named.

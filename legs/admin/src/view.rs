@@ -6,7 +6,6 @@ use control::legs::{LegMemberView, LegState, LegView, LegsView, Survives};
 use leg_record::{DiskId, MemberId, Membership};
 use legs::PublishedState;
 use legs_config::{Group, LegsFile, Pool};
-use units::PoolName;
 
 /// The legs of `pool`. `device` returns the engine's name of a leg.
 pub fn view(
@@ -154,21 +153,6 @@ fn has_failed(shown: &PublishedState, disk: DiskId) -> bool {
     shown.awaited.contains(&disk) || shown.last == Some(disk)
 }
 
-/// The consequence of a further failure; `None` if the pool survives the loss of any disk and of any head.
-pub fn risk(pool: &PoolName, survives: &Survives) -> Option<String> {
-    let heads = survives.not_heads.join(" or ");
-    match (survives.disks, &*heads) {
-        (0, "") => Some(format!(
-            "one copy only: if one more disk fails, {pool} is down"
-        )),
-        (0, heads) => Some(format!(
-            "one copy only: if one more disk or {heads} fails, {pool} is down"
-        )),
-        (_, "") => None,
-        (_, heads) => Some(format!("if {heads} is lost, {pool} is down")),
-    }
-}
-
 fn state(shown: &PublishedState, disk: DiskId) -> LegState {
     let record = shown.record.as_ref();
     let is = |holds: &dyn Fn(&leg_record::Record) -> bool| record.is_some_and(holds);
@@ -277,7 +261,7 @@ mod tests {
         let survived = |shown: &PublishedState| survives(&file, pool, shown).expect("a record");
         let whole = survived(&shown);
         assert_eq!((whole.disks, whole.not_heads.len()), (1, 0));
-        assert_eq!(risk(&"tank".parse().expect("a name"), &whole), None);
+        assert_eq!(whole.risk("tank"), None);
         for is_last in [false, true] {
             shown.awaited = BTreeSet::from_iter((!is_last).then_some(DiskId(22)));
             shown.last = is_last.then_some(DiskId(22));
@@ -287,7 +271,7 @@ mod tests {
                 (&*left.heads, &*left.not_heads),
                 (&["b".to_owned()][..], &["a".to_owned()][..])
             );
-            let risk = risk(&"tank".parse().expect("a name"), &left);
+            let risk = left.risk("tank");
             let wanted = "one copy only: if one more disk or a fails, tank is down";
             assert_eq!(risk.as_deref(), Some(wanted));
         }

@@ -1,7 +1,8 @@
 //! The state of the legs of an open pool.
 
-use control::answer::PoolStatus;
-use control::legs::LegsView;
+use control::answer::{DeviceView, PoolStatus};
+use control::legs::{LegState, LegsView};
+use control::words::{OUTDATED, RESILVERING};
 use control::{Advice, Button};
 
 /// The state of a pool's legs.
@@ -33,6 +34,7 @@ impl LegStatus {
         for advice in &mut status.advice {
             advice.map_texts(|text| self.view.with_names(text));
         }
+        note_missing_data(&self.view, &mut status.devices);
         status.legs = Some(self.view);
         if self.is_leg_excluded && status.health == HEALTH_OK {
             status.health = HEALTH_DEGRADED.to_owned();
@@ -40,6 +42,25 @@ impl LegStatus {
         if self.do_writes_wait && !status.suspended {
             status.health = HEALTH_WRITES_WAIT.to_owned();
         }
+    }
+}
+
+/// Marks legs that do not have all data: the engine reports one that has returned as online.
+fn note_missing_data(view: &LegsView, devices: &mut [DeviceView]) {
+    for device in devices {
+        let mut legs = view.legs.iter();
+        let leg = legs.find(|leg| leg.device == device.name && !leg.device.is_empty());
+        let note = leg.and_then(|leg| match leg.state {
+            LegState::Current => None,
+            LegState::Copying => Some(format!(
+                "{RESILVERING}: the missing writes are copied to it"
+            )),
+            state => Some(format!("{OUTDATED}: the leg is {state}")),
+        });
+        if device.state == HEALTH_OK && note.is_some() {
+            device.note = note;
+        }
+        note_missing_data(view, &mut device.members);
     }
 }
 
@@ -55,6 +76,46 @@ mod tests {
     use super::*;
     use control::Severity;
     use control::legs::LegView;
+
+    /// The engine shows a returned leg as online before its data is complete.
+    #[test]
+    fn online_device_of_a_leg_without_all_data_is_noted_as_such() {
+        let shown = |state| {
+            let leg = LegView {
+                device: "/run/22".to_owned(),
+                state,
+                ..LegView::default()
+            };
+            let device = DeviceView {
+                name: "/run/22".to_owned(),
+                state: "ONLINE".to_owned(),
+                ..DeviceView::default()
+            };
+            let mut status = PoolStatus {
+                devices: vec![DeviceView {
+                    name: "mirror-0".to_owned(),
+                    state: "ONLINE".to_owned(),
+                    members: vec![device],
+                    ..DeviceView::default()
+                }],
+                ..PoolStatus::default()
+            };
+            let legs = LegStatus {
+                view: LegsView {
+                    legs: vec![leg],
+                    ..LegsView::default()
+                },
+                ..LegStatus::default()
+            };
+            legs.add_to(&mut status);
+            control::words::device_state(&status.devices[0].members[0])
+        };
+        assert_eq!(shown(LegState::Current), "ONLINE");
+        assert_eq!(shown(LegState::Copying), "ONLINE, resilvering");
+        for state in [LegState::Stale, LegState::Faulted, LegState::Failing] {
+            assert_eq!(shown(state), "ONLINE, outdated", "{state}");
+        }
+    }
 
     #[test]
     fn status_advises_no_replace_or_clear_and_reports_waiting() {

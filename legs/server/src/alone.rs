@@ -10,6 +10,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use certificates::Identity;
+use control::legs::STALE_HERE;
 use control::{Failure, FailureKind};
 use leg_record::{Config, DiskId, MemberId, Record};
 use legs_config::{Kind, LegsFile};
@@ -45,6 +46,48 @@ impl fmt::Display for StartablePools {
     }
 }
 
+/// Why this head waits.
+#[derive(Debug, PartialEq, Eq)]
+struct Wait {
+    why: String,
+    /// The heads with the current legs of a pool, if those of this head are not current.
+    current_heads: BTreeSet<String>,
+    /// Another head, if it is alive by the witness.
+    alive: Option<String>,
+}
+
+impl From<String> for Wait {
+    fn from(why: String) -> Self {
+        Self {
+            why,
+            current_heads: BTreeSet::new(),
+            alive: None,
+        }
+    }
+}
+
+impl Wait {
+    /// The action for the administrator. A head with stale legs cannot open the pool, and powers the head that can off.
+    fn advice(&self) -> String {
+        if let Some(head) = &self.alive {
+            return format!(
+                "repair the networks to {head}, which is on: both heads act when they see each other"
+            );
+        }
+        let heads: Vec<&str> = self.current_heads.iter().map(String::as_str).collect();
+        match heads.join(", ").as_str() {
+            "" => "start the other head, or repair the networks. If the other head is off for certain (cords out), have this one start its pools: \
+                   `corosync-cmapctl -s quorum.cancel_wait_for_all u8 1`"
+                .to_owned(),
+            heads => format!(
+                "boot {heads}, which has the current legs: the pool is served then, and the legs of this head are copied. Do not cancel \
+                 wait_for_all on this head: it would power {heads} off, and open no stale leg. Only if {heads} is lost for good, continue with the \
+                 legs of this head: all writes since they became stale are lost then (\"Without the record\" in the guide to pools of legs)"
+            ),
+        }
+    }
+}
+
 /// Succeeds if this head may start its pools alone.
 ///
 /// # Errors
@@ -60,11 +103,9 @@ pub(crate) fn run(config: &Path, out: Printer) -> Result<(), Failure> {
     };
     let identity = identity::of(&file)?;
     let responses = request(&file, &identity, witness)?;
-    let pools = judge(&file, witness, &responses, uptime()).map_err(|why| {
-        Failure::new(FailureKind::Failed, format!("this head waits for the other one: {why}")).advise(
-            "start the other head, or repair the networks. If the other head is off for certain (cords out), have this one start its pools: \
-             `corosync-cmapctl -s quorum.cancel_wait_for_all u8 1`",
-        )
+    let pools = judge(&file, witness, &responses, uptime()).map_err(|wait| {
+        let message = format!("this head waits for the other one: {}", wait.why);
+        Failure::new(FailureKind::Failed, message).advise(wait.advice())
     })?;
     let may = StartablePools { pools };
     out.either(&may, || may.to_string())
@@ -93,16 +134,16 @@ fn judge(
     witness: MemberId,
     responses: &Responses,
     uptime: Duration,
-) -> Result<Vec<String>, String> {
+) -> Result<Vec<String>, Wait> {
     let me = file.me();
     let Some(liveness) = &responses.liveness else {
-        return Err(match &responses.lost {
+        return Err(Wait::from(match &responses.lost {
             Some(why) => format!("the witness does not respond ({why})"),
             None => {
                 "the witness does not report which heads are alive: install the same release there"
                     .to_owned()
             }
-        });
+        }));
     };
     let heads = file.members.iter();
     let mut others = heads.filter(|(_, one)| one.kind == Kind::Head && one.number != me.0);
@@ -111,14 +152,17 @@ fn judge(
         others.find(|(_, one)| !liveness.is_silent(MemberId(one.number), SILENT_AT_WITNESS))
     {
         let silent_ms = liveness.silent_ms.get(&MemberId(one.number));
-        return Err(
-            match silent_ms.is_some_and(|ms| *ms < SILENT_AT_WITNESS.as_millis() as u64) {
-                true => format!("{name} is alive: the witness receives its heartbeats"),
-                false => format!("the witness has not listened for {silence_s} s yet"),
-            },
-        );
+        let is_alive = silent_ms.is_some_and(|ms| *ms < SILENT_AT_WITNESS.as_millis() as u64);
+        let wait = match is_alive {
+            true => format!("{name} is alive: the witness receives its heartbeats"),
+            false => format!("the witness has not listened for {silence_s} s yet"),
+        };
+        return Err(Wait {
+            alive: is_alive.then(|| name.clone()),
+            ..Wait::from(wait)
+        });
     }
-    let mut why = "no pool has a record yet".to_owned();
+    let mut why = Wait::from("no pool has a record yet".to_owned());
     // Why a pool may be one of which only the other head has the current legs.
     let mut waiting = None;
     let mut pools = Vec::new();
@@ -135,7 +179,7 @@ fn judge(
                 Some(_) => "the witness",
                 None => "the leg-server of this head",
             };
-            why = format!("{silent} has no record of {name}");
+            let unknown = Wait::from(format!("{silent} has no record of {name}"));
             // No member stores a record of a pool that is not created yet.
             let members = [me, witness];
             let may_exist = members.iter().any(|member| {
@@ -143,7 +187,10 @@ fn judge(
                 response.is_none_or(Option::is_some)
             });
             if may_exist {
-                waiting = Some(why.clone());
+                // The legs of a pool that are known to be stale determine the action.
+                waiting.get_or_insert(unknown);
+            } else {
+                why = unknown;
             }
             continue;
         };
@@ -156,11 +203,12 @@ fn judge(
             false => {
                 let current = newest.current.keys();
                 let current: Vec<String> = current.map(|disk| file.disk_name(*disk)).collect();
-                why = format!(
-                    "legs of this head are not current: {name} needs {}",
-                    current.join(", ")
-                );
-                waiting = Some(why.clone());
+                let heads = current.iter().filter_map(|leg| leg.split(':').next());
+                waiting = Some(Wait {
+                    why: format!("{STALE_HERE}: {name} needs {}", current.join(", ")),
+                    current_heads: heads.map(str::to_owned).collect(),
+                    alive: None,
+                });
             }
         }
     }
@@ -241,7 +289,21 @@ mod tests {
     }
 
     fn why(responses: &Responses) -> String {
-        judge(&file(), WITNESS, responses, BOOTED).expect_err("it waits")
+        let wait = judge(&file(), WITNESS, responses, BOOTED).expect_err("it waits");
+        // Only a head with current legs may act alone.
+        let is_stale = wait.why.contains(STALE_HERE);
+        let advice = wait.advice();
+        assert_eq!(
+            advice.contains("boot b, which has the current legs"),
+            is_stale,
+            "{advice}"
+        );
+        assert_eq!(
+            advice.contains("quorum.cancel_wait_for_all"),
+            !is_stale && wait.alive.is_none(),
+            "{advice}"
+        );
+        wait.why
     }
 
     #[test]
