@@ -6,20 +6,22 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use control::answer::{Done, PoolStatus, PoolSummary, Status};
+use control::answer::{Done, PoolStatus, PoolSummary, Status, UnitView};
+use control::exports::Identity;
 use control::operations::PoolSelector;
 use control::operations::pool::create::PoolCreate;
 use control::operations::pool::detach::Detach;
 use control::operations::pool::layout;
 use control::operations::replicate::ReplicateRequest;
 use control::operations::target::create::Create;
+use control::operations::volume::show::Show;
 use control::replication::CopyView;
-use control::request::{PoolRequest, TargetRequest};
+use control::request::{PoolRequest, TargetRequest, VolumeRequest};
 use control::{Answer, Client, Failure, FailureKind, PoolLock, Request};
 use engine::Pool;
 use engine::pool::CandidateState;
 use operations::{self, Context, DocumentCache, NoServer};
-use units::{PoolName, VolumeName};
+use units::{IscsiName, PoolName, VolumeName};
 
 use crate::audit;
 use crate::common::Common;
@@ -65,7 +67,12 @@ pub fn request_with_descriptor(
     refuse(common, pool, &request)?;
     let request = with_engine_device_names(common, pool, request)?;
     let (new_devices, old_device) = (new_devices(&request), old_device(&request));
+    let is_served = || sockets::connect_for_state(common, pool);
     let held = match is_about_a_server(&request) {
+        _ if is_state(&request) => match is_served()? {
+            Some(client) => Hold::Server(client),
+            None => hold(common, pool)?,
+        },
         true => Hold::Server(sockets::connect(common, pool)?.ok_or_else(|| no_server(pool))?),
         false => hold(common, pool)?,
     };
@@ -129,6 +136,14 @@ fn with_engine_device_names(
     Ok(Request::Pool(PoolRequest::Detach(Detach { device })))
 }
 
+/// Returns whether the request is for the state of the pool, which a server reports while it opens the pool, too.
+fn is_state(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::Status | Request::Pool(PoolRequest::Status)
+    )
+}
+
 /// Returns whether only a running server can perform the request.
 fn is_about_a_server(request: &Request) -> bool {
     matches!(request, Request::Portal(_) | Request::Server(_))
@@ -159,7 +174,11 @@ fn has_left(common: &Common, pool: &PoolName, device: &Path) -> bool {
 
 /// Sends the request to the server of `pool`, which must be running.
 pub fn ask_server(common: &Common, pool: &PoolName, request: Request) -> Result<Answer, Failure> {
-    let mut client = sockets::connect(common, pool)?.ok_or_else(|| no_server(pool))?;
+    let client = match is_state(&request) {
+        true => sockets::connect_for_state(common, pool)?,
+        false => sockets::connect(common, pool)?,
+    };
+    let mut client = client.ok_or_else(|| no_server(pool))?;
     client.call(request, &mut |_| ())
 }
 
@@ -221,6 +240,11 @@ pub(crate) fn hold(common: &Common, pool: &PoolName) -> Result<Hold, Failure> {
 pub fn refuse(common: &Common, pool: &PoolName, request: &Request) -> Result<(), Failure> {
     managed::refuse_destroy_or_export(common.maintenance, pool, request)?;
     refuse_taken_target(common, pool, request)?;
+    // A volume that is not found is a failure of the request itself.
+    let shown = mapped(request).map(|volume| ask_server(common, pool, identity_of(volume)));
+    if let Some(Ok(shown)) = shown {
+        refuse_served_twin(common, pool, &shown)?;
+    }
     match promotion(request) {
         Some(dataset) if sockets::is_served(common, pool)? => {
             let list = Request::Replicate(ReplicateRequest::List);
@@ -229,6 +253,59 @@ pub fn refuse(common: &Common, pool: &PoolName, request: &Request) -> Result<(),
         }
         _ => Ok(()),
     }
+}
+
+/// Returns the volume that becomes a unit of a target.
+fn mapped(request: &Request) -> Option<&VolumeName> {
+    match request {
+        Request::Target(TargetRequest::Map(map)) => Some(&map.volume),
+        _ => None,
+    }
+}
+
+fn identity_of(volume: &VolumeName) -> Request {
+    let name = volume.clone();
+    Request::Volume(VolumeRequest::Show(Show { name }))
+}
+
+/// Refuses to map a volume with the identity of a unit of another pool of this host, such as the original of a promoted
+/// copy. `shown`: the volume.
+fn refuse_served_twin(common: &Common, pool: &PoolName, shown: &Answer) -> Result<(), Failure> {
+    let Answer::Volume(volume) = shown else {
+        return Ok(());
+    };
+    let Some(identity) = &volume.identity else {
+        return Ok(());
+    };
+    let mut others = sockets::served(common)
+        .into_iter()
+        .filter(|other| other != pool);
+    let found = others.find_map(|other| {
+        let twin = served_twin(identity, &cached_status(common, &other)?)?;
+        Some((other, twin))
+    });
+    match found {
+        None => Ok(()),
+        Some((other, (target, twin))) => {
+            let message = format!(
+                "{} has the identity of {twin}, which pool {other} of this host shows in target {target}",
+                volume.name
+            );
+            Err(Failure::new(FailureKind::Exists, message).advise(format!(
+                "initiators take both for one disk: unmap the one that is not the disk, such as with `bulkhead target unmap {target} {twin}`"
+            )))
+        }
+    }
+}
+
+/// The unit of another pool with this identity, and its target.
+fn served_twin(identity: &Identity, status: &Status) -> Option<(IscsiName, VolumeName)> {
+    status.targets.iter().find_map(|target| {
+        let mut units = target.units.iter();
+        let is_twin = |unit: &&UnitView| unit.naa == identity.naa || unit.serial == identity.serial;
+        let twin = units.find(is_twin)?;
+        Some((target.name.clone(), twin.volume.clone()))
+    })
 }
 
 /// Returns the dataset with the copies to be promoted.
@@ -438,6 +515,13 @@ fn open_and_perform(
                     list.and_then(|list| refuse_served_originals(common, name, dataset, &list))
                 }
             };
+            let allowed = allowed.and_then(|()| match mapped(&request) {
+                None => Ok(()),
+                Some(volume) => {
+                    let shown = operations::perform(&context, identity_of(volume), progress);
+                    shown.map_or(Ok(()), |shown| refuse_served_twin(common, name, &shown))
+                }
+            });
             let answer = allowed.and_then(|()| match request {
                 Request::Transfer(request) => {
                     let data = descriptor.map(|descriptor| operations::transfer::Data {
@@ -651,7 +735,7 @@ pub(crate) fn discovered(common: &Common) -> Result<Vec<PoolSummary>, Failure> {
 
 /// A pool as its server describes it.
 fn served(common: &Common, name: &PoolName) -> Option<PoolSummary> {
-    let mut client = sockets::connect(common, name).ok()??;
+    let mut client = sockets::connect_for_state(common, name).ok()??;
     let request = Request::Pool(PoolRequest::Status);
     let Ok(Answer::Pool(status)) = client.call(request, &mut |_| ()) else {
         return None;
@@ -724,6 +808,42 @@ mod tests {
     use control::operations::pool::{attach::Attach, destroy::Destroy, remove::Remove};
 
     use super::*;
+
+    /// A copy of another pool was promoted, and its original is mapped again.
+    #[test]
+    fn unit_of_another_pool_with_either_designator_is_a_twin() {
+        let identity = Identity::from_entropy([1; 16]);
+        let other = Identity::from_entropy(*b"0123456789abcdef");
+        let found = |naa: &str, serial: &str| {
+            let target = "iqn.2026-01.org.example:attic";
+            let unit = UnitView {
+                lun: 0,
+                volume: "attic/v".parse().expect("a name"),
+                read_only: false,
+                write_cache: false,
+                naa: naa.to_owned(),
+                serial: serial.to_owned(),
+            };
+            let status = Status {
+                targets: vec![control::answer::TargetView {
+                    name: target.parse().expect("a name"),
+                    portal_groups: Vec::new(),
+                    access: control::exports::AccessRule::default(),
+                    chap_users: Vec::new(),
+                    mutual_user: None,
+                    units: vec![unit],
+                    sessions: Vec::new(),
+                }],
+                ..Status::default()
+            };
+            served_twin(&identity, &status).map(|(_, volume)| volume.to_string())
+        };
+        let twin = Some("attic/v".to_owned());
+        assert_eq!(found(&identity.naa, &identity.serial), twin);
+        assert_eq!(found(&identity.naa, &other.serial), twin);
+        assert_eq!(found(&other.naa, &identity.serial), twin);
+        assert_eq!(found(&other.naa, &other.serial), None);
+    }
 
     #[test]
     fn removed_devices_leave_the_device_cache() {

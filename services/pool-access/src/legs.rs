@@ -26,6 +26,41 @@ pub struct Late {
     pub wait: Duration,
     /// Paths that cannot be read yet, or hang: each is read on a thread of its own.
     pub devices: Vec<PathBuf>,
+    /// The devices that delay the import now.
+    pub awaited: AwaitedDevices,
+}
+
+/// Missing devices that may hold newer data.
+#[derive(Clone, Debug)]
+pub struct Awaited {
+    /// Their paths, where the present devices store them.
+    pub missing: Vec<PathBuf>,
+    /// The end of the wait.
+    pub until: Instant,
+}
+
+/// The devices that delay an import, shared with the thread that reports the state of the pool.
+#[derive(Clone, Debug, Default)]
+pub struct AwaitedDevices(Arc<Mutex<Option<Awaited>>>);
+
+impl AwaitedDevices {
+    /// The import is delayed until these devices can be read, or until the time-out.
+    pub fn set(&self, missing: Vec<PathBuf>, until: Instant) {
+        let mut awaited = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *awaited = Some(Awaited { missing, until });
+    }
+
+    fn clear(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// The devices; `None` if the import is not delayed.
+    pub fn get(&self) -> Option<Awaited> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
 }
 
 /// The pool, with those devices that were `chosen`, once its newest state is surely present, and why that is so.
@@ -50,13 +85,18 @@ pub fn find(
             has_waited: begun.elapsed() >= late.wait,
         };
         match candidate.devices.legs.judge(&evidence) {
-            Verdict::Import(basis) => return Ok((candidate, basis)),
+            Verdict::Import(basis) => {
+                late.awaited.clear();
+                return Ok((candidate, basis));
+            }
             Verdict::Refuse(doubt) => return Err(operations::refusal(pool.as_str(), &doubt)),
             Verdict::NeedsRecord(number) => {
                 let file = Path::new(leg_door::DEFAULT_PATH);
                 return Err(operations::has_record(pool.as_str(), number, file));
             }
             Verdict::Wait => {
+                let missing = candidate.devices.legs.missing_paths();
+                late.awaited.set(missing, begun + late.wait);
                 arrivals.get_or_insert_with(|| {
                     let wait_s = late.wait.as_secs();
                     tracing::warn!(%pool, wait_s, "waiting for devices that might hold newer data");

@@ -15,6 +15,7 @@ pub mod client_export;
 pub mod common;
 pub mod confine;
 pub mod confirm;
+pub mod device_names;
 pub mod engines;
 pub mod inspect;
 mod leg_registration;

@@ -9,6 +9,7 @@ use crate::managed;
 use crate::places;
 use crate::sockets;
 use control::answer::{PoolStatus, PoolSummary, Status};
+use control::legs::LegsView;
 use control::operations::{PoolSelector, TableOptions, filesystem, pool, snapshot, target, volume};
 use control::request::{
     FilesystemRequest, PoolRequest, SnapshotRequest, TargetRequest, VolumeRequest,
@@ -178,7 +179,32 @@ pub fn ask(
             advise_to_serve(answer, &left);
         }
     }
+    asked.answers.iter_mut().for_each(exclude_unable_heads);
     Ok(asked)
+}
+
+/// Corrects the failures that a pool survives by the state of the heads in the cluster.
+fn exclude_unable_heads(answer: &mut Answer) {
+    let status = match answer {
+        Answer::Status(status) => &mut status.pool,
+        Answer::Pool(status) => &mut **status,
+        _ => return,
+    };
+    let has_heads = |legs: &LegsView| legs.survives.is_some();
+    let (true, Ok(pool)) = (
+        status.legs.as_ref().is_some_and(has_heads),
+        status.name.parse(),
+    ) else {
+        return;
+    };
+    let unable = managed::unable_heads(&pool);
+    if !unable.is_empty() {
+        let server = match managed::location(&pool) {
+            managed::Location::Head(head) => Some(head),
+            managed::Location::NoHead | managed::Location::Unknown(_) => None,
+        };
+        control::answer::exclude_heads(status, server.as_deref(), &unable);
+    }
 }
 
 /// Whether the request only reads, and is for all pools where none is named: other heads can answer it for theirs.
@@ -197,7 +223,7 @@ fn is_status(request: &Request) -> bool {
 /// Whether the cluster manages the pool, and no server of it runs here.
 fn is_elsewhere(common: &Common, pool: &PoolName) -> Result<bool, Failure> {
     let is_of_the_cluster = managed::disks(pool).is_some() && !common.maintenance;
-    Ok(is_of_the_cluster && !sockets::is_served(common, pool)?)
+    Ok(is_of_the_cluster && sockets::connect_for_state(common, pool)?.is_none())
 }
 
 /// Lists the pools that are served or can be found on this host, and those that other heads of the appliance serve.

@@ -4,9 +4,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use control::answer::PoolStatus;
 use control::client::SILENCE_SECONDS_MAX;
 use control::request::ServerRequest;
-use control::{Client, ClientError, Failure, FailureKind, PoolLock, Request};
+use control::{
+    Answer, Client, ClientError, Failure, FailureKind, OPENING, PoolLock, Request, Severity,
+};
 use units::PoolName;
 
 use crate::common::Common;
@@ -14,6 +17,10 @@ use crate::managed;
 
 /// Time-out for a liveness check of a server, on a busy host.
 const ALIVE_WAIT: Duration = Duration::from_secs(15);
+/// Time after which the state of the pool is requested in addition: a pool that is being opened is no hung server.
+const OPEN_WAIT: Duration = Duration::from_secs(2);
+/// Processor time in that wait, in ticks of 10 ms, of a server that works. The periodic checks of a hung one use less.
+const WORKING_TICKS_MIN: u64 = 20;
 /// Advice for a socket without permission.
 const OTHER_USER: &str = "run it as root, or as the server's user";
 
@@ -72,7 +79,7 @@ pub fn is_served(common: &Common, pool: &PoolName) -> Result<bool, Failure> {
 /// A connection to the pool's server; `None` if it has none.
 pub fn connect(common: &Common, pool: &PoolName) -> Result<Option<Client>, Failure> {
     match Client::connect(&socket(common, pool)) {
-        Ok(client) => alive(client, pool).map(Some),
+        Ok(client) => alive(client, &socket(common, pool), pool).map(Some),
         Err(error) if error.is_absent() => Ok(None),
         Err(error) => {
             let (kind, advice) = match error.cause.kind() {
@@ -85,22 +92,89 @@ pub fn connect(common: &Common, pool: &PoolName) -> Result<Option<Client>, Failu
     }
 }
 
-/// Returns the connection if its server is alive: it responds to this request from memory, without
+/// As [`connect`], for a request of the pool's state: the server responds to it from memory, also while it opens the
+/// pool.
+pub fn connect_for_state(common: &Common, pool: &PoolName) -> Result<Option<Client>, Failure> {
+    match Client::connect(&socket(common, pool)) {
+        Ok(client) => patient(client, ALIVE_WAIT).map(Some),
+        Err(_) => connect(common, pool),
+    }
+}
+
+fn patient(client: Client, patience: Duration) -> Result<Client, Failure> {
+    let fail = Failure::of("wait for a response");
+    client.with_silence_limit(patience).map_err(&fail)
+}
+
+/// Returns a connection if the server is alive: it responds to this request from memory, without
 /// disk access. Otherwise each command would wait as long as for a real operation.
-fn alive(client: Client, pool: &PoolName) -> Result<Client, Failure> {
-    let patient = |client: Client, patience: Duration| {
-        let fail = Failure::of("wait for a response");
-        client.with_silence_limit(patience).map_err(&fail)
-    };
-    let mut client = patient(client, ALIVE_WAIT)?;
+fn alive(client: Client, socket: &Path, pool: &PoolName) -> Result<Client, Failure> {
+    let mut client = patient(client, OPEN_WAIT)?;
     let ping = Request::Server(ServerRequest::Ping);
     match client.call(ping, &mut |_| ()) {
-        Err(failure) if failure.kind == FailureKind::Unreachable => {
-            Err(failure.advise(standstill(pool)))
-        }
+        Err(failure) if failure.kind == FailureKind::Unreachable => slow(socket, pool),
         // A server that refuses the request is alive, too.
         _ => patient(client, Duration::from_secs(SILENCE_SECONDS_MAX)),
     }
+}
+
+/// The same if it has not responded at once: it may be slow, hang, or still open the pool.
+fn slow(socket: &Path, pool: &PoolName) -> Result<Client, Failure> {
+    let again = || {
+        let client = Client::connect(socket);
+        client.map_err(|error| Failure::from_chain(FailureKind::Unreachable, &error))
+    };
+    let mut client = patient(again()?, ALIVE_WAIT)?;
+    let pid = client.server_pid();
+    let used = || pid.and_then(processor_ticks);
+    let before = used();
+    match client.call(Request::Status, &mut |_| ()) {
+        Ok(Answer::Status(status)) => match refusal_while_opening(&status.pool) {
+            Some(refusal) => Err(refusal),
+            None => patient(again()?, Duration::from_secs(SILENCE_SECONDS_MAX)),
+        },
+        Err(failure) if failure.kind == FailureKind::Unreachable => Err(match (before, used()) {
+            (Some(before), Some(now)) if now.saturating_sub(before) >= WORKING_TICKS_MIN => {
+                working(pool, pid.unwrap_or_default())
+            }
+            _ => failure.advise(standstill(pool)),
+        }),
+        _ => patient(client, Duration::from_secs(SILENCE_SECONDS_MAX)),
+    }
+}
+
+/// A server that works and has not responded: it is slow, and must not be killed.
+fn working(pool: &PoolName, pid: i32) -> Failure {
+    let seconds = ALIVE_WAIT.as_secs();
+    let message = format!(
+        "the server of pool {pool} is slow: process {pid} works, and has sent no response within {seconds} s"
+    );
+    Failure::new(FailureKind::Unavailable, message).advise(format!(
+        "repeat the command when the load is lower (`top -p {pid}`); the server need not be stopped"
+    ))
+}
+
+/// The processor time of a process, in ticks of 10 ms: `utime` and `stime` of proc_pid_stat(5).
+fn processor_ticks(pid: i32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    ticks_in(&text)
+}
+
+/// The name of the process is in parentheses, and may contain spaces and parentheses.
+fn ticks_in(stat: &str) -> Option<u64> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    // The state is the third field of the line, and the first one here.
+    let mut times = fields.split_whitespace().skip(11).take(2);
+    let mut next = || times.next()?.parse::<u64>().ok();
+    Some(next()? + next()?)
+}
+
+/// The refusal of a request to a pool that is not opened before an administrator acts.
+fn refusal_while_opening(status: &PoolStatus) -> Option<Failure> {
+    let advice = status.advice.first();
+    let advice =
+        advice.filter(|one| status.health == OPENING && one.severity == Severity::Error)?;
+    Some(Failure::new(FailureKind::Unavailable, &advice.why).advise(&advice.what))
 }
 
 /// Returns the advice for a hung server.
@@ -109,4 +183,49 @@ fn standstill(pool: &PoolName) -> String {
         "a server that hangs may be killed (-9): acknowledged writes are safe, and \
          `bulkhead pool-server {pool}` or its service manager starts it again"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use control::Advice;
+
+    #[test]
+    fn processor_time_is_read_behind_any_name_of_a_process() {
+        let line = |name: &str| {
+            format!("7 ({name}) S 1 7 7 0 -1 4194560 9 0 0 0 120 34 0 0 20 0 1 0 5 6 7")
+        };
+        for name in ["bulkhead", "a) R 5 (b"] {
+            assert_eq!(ticks_in(&line(name)), Some(154), "{name}");
+        }
+        assert_eq!(ticks_in("7 (x"), None);
+        assert!(processor_ticks(std::process::id().cast_signed()).is_some());
+        let failure = working(&"tank".parse().expect("a name"), 7);
+        assert!(
+            failure.message.contains("is slow: process 7 works"),
+            "{failure}"
+        );
+        assert!(!failure.to_string().contains("kill"), "{failure}");
+    }
+
+    #[test]
+    fn only_a_pool_that_waits_for_an_administrator_refuses_requests() {
+        let status = |health: &str, severity| PoolStatus {
+            health: health.to_owned(),
+            advice: vec![Advice::new(severity, "connect it", "/dev/sdb is missing")],
+            ..PoolStatus::default()
+        };
+        let refusal = refusal_while_opening(&status(OPENING, Severity::Error)).expect("refused");
+        assert_eq!(refusal.kind, FailureKind::Unavailable);
+        assert_eq!(refusal.message, "/dev/sdb is missing");
+        let advice = refusal.advice.expect("advice");
+        assert!(!advice.contains("kill"), "{advice}");
+        for (health, severity) in [(OPENING, Severity::Warning), ("SUSPENDED", Severity::Error)] {
+            assert_eq!(
+                refusal_while_opening(&status(health, severity)),
+                None,
+                "{health}"
+            );
+        }
+    }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use engine::pool::Claims;
-use pool_access::legs::Late;
+use pool_access::legs::{AwaitedDevices, Late};
 use pool_access::open::{Access, OpenOptions, PreviousOwner};
 use units::{ByteCount, PoolName};
 
@@ -142,12 +142,13 @@ impl ServeArgs {
     }
 
     /// How to open the pool.
-    pub fn options(&self) -> OpenOptions {
+    pub fn options(&self, awaited: AwaitedDevices) -> OpenOptions {
         OpenOptions {
             claims: self.claims.into(),
             late: Late {
                 wait: Duration::from_secs(self.wait_for_devices.into()),
                 devices: self.late_device.clone(),
+                awaited,
             },
             ..OpenOptions::new(self.owner(), Access::Change)
         }

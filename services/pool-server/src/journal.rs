@@ -19,6 +19,11 @@ const UNWRITTEN_MAX: usize = 256;
 /// Longest time that the shutdown is delayed until the last event is written.
 const END_WAIT: Duration = Duration::from_secs(2);
 
+/// A member of the record of legs does not respond any more. The message begins with its name.
+pub const MEMBER_LOST: &str = "member_lost";
+/// It responds again.
+pub const MEMBER_BACK: &str = "member_back";
+
 /// The event journal.
 pub struct Journal {
     state: Mutex<State>,
@@ -137,6 +142,13 @@ impl Journal {
         newest.map(|event| (event.kind.clone(), event.at_ms))
     }
 
+    /// Since when a member of the record does not respond, in milliseconds, by the events of this server and of earlier
+    /// ones. Each server stores an event of its own when it starts.
+    pub fn lost_since(&self, member: &str) -> Option<u64> {
+        let state = self.lock();
+        lost_since(state.events.iter().rev(), member)
+    }
+
     /// Whether earlier servers' events are loaded, or never will be.
     pub fn is_history_loaded(&self) -> bool {
         self.lock().is_history_loaded
@@ -194,6 +206,17 @@ impl Journal {
         let state = self.changed.wait_while(self.lock(), nothing);
         state.expect("no holder panics").unwritten.front().cloned()
     }
+}
+
+/// The first loss of a member after its last return, in events of which the newest is the first.
+fn lost_since<'a>(events: impl Iterator<Item = &'a Event>, member: &str) -> Option<u64> {
+    let of_member = events.filter(|event| {
+        let rest = event.message.strip_prefix(member);
+        let is_of_member = rest.is_some_and(|rest| rest.starts_with(' '));
+        is_of_member && matches!(event.kind.as_str(), MEMBER_LOST | MEMBER_BACK)
+    });
+    let losses = of_member.take_while(|event| event.kind == MEMBER_LOST);
+    losses.last().map(|event| event.at_ms)
 }
 
 impl State {
@@ -290,5 +313,28 @@ mod tests {
         (1..=EVENTS_MAX as u64 + 5).for_each(|number| state.keep(event(number)));
         assert_eq!(state.events.len(), EVENTS_MAX);
         assert_eq!(state.events[0].number, 6);
+    }
+
+    /// The pool was moved: the server on the other head has stored an event when it started.
+    #[test]
+    fn loss_of_a_member_dates_from_its_first_event_after_its_return() {
+        let told = |at_ms, kind: &str, message: &str| Event {
+            at_ms,
+            kind: kind.to_owned(),
+            message: message.to_owned(),
+            ..Event::default()
+        };
+        let events = [
+            told(1, MEMBER_LOST, "witness does not respond (refused)"),
+            told(2, MEMBER_BACK, "witness answers again"),
+            told(3, MEMBER_LOST, "witness does not respond (refused)"),
+            told(4, MEMBER_LOST, "witness-b does not respond (refused)"),
+            told(5, "imported", "imported by bulkhead on right"),
+            told(6, MEMBER_LOST, "witness does not respond (timed out)"),
+        ];
+        let since = |count: usize| lost_since(events[..count].iter().rev(), "witness");
+        assert_eq!(since(6), Some(3));
+        assert_eq!(since(2), None);
+        assert_eq!(since(1), Some(1));
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use control::key::KeyLocation;
+use control::key::{KeyLocation, how_to_load};
 use control::{Failure, FailureKind};
 use engine::keys::{KeyFormat, KeyInfo};
 use operations::events::NewEvent;
@@ -112,7 +112,8 @@ fn check_and_serve(core: &Core, wanted: impl Fn(&KeyInfo) -> bool) -> Result<Mis
 fn tell(core: &Core, told: &Missing, left: &Missing) {
     let journal = core.watch.journal();
     for (root, wrong) in left.iter().filter(|(root, _)| !told.contains_key(*root)) {
-        let message = format!("the key of {root} is missing: {}", wrong.join("; "));
+        let load = how_to_load("volume", root);
+        let message = format!("the key of {root} is missing: {}; {load}", wrong.join("; "));
         journal.add(NewEvent::of_pool("key", message, true));
     }
     for root in told.keys().filter(|root| !left.contains_key(*root)) {

@@ -8,6 +8,8 @@ use control::calendar::utc;
 use control::legs::{LegState, LegView, LegsView};
 use operations::events::NewEvent;
 
+use super::journal::{MEMBER_BACK, MEMBER_LOST};
+
 /// Event kinds of legs are this prefix followed by the state.
 const KIND: &str = "leg_";
 
@@ -75,14 +77,14 @@ impl LegWatch {
                 continue;
             }
             news.push(match member.answers {
-                true => NewEvent::of_pool("member_back", format!("{} answers again", member.name), false),
+                true => NewEvent::of_pool(MEMBER_BACK, format!("{} answers again", member.name), false),
                 false => {
                     let why = member.why.as_deref().unwrap_or("no reason is known");
                     let message = format!(
                         "{} does not respond ({why}): one fewer member stores which legs are complete",
                         member.name
                     );
-                    NewEvent::of_pool("member_lost", message, true)
+                    NewEvent::of_pool(MEMBER_LOST, message, true)
                 }
             });
         }

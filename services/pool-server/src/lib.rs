@@ -21,6 +21,7 @@ mod lazy;
 mod leg_watch;
 pub mod listen;
 mod noticed;
+mod opening;
 mod pending_events;
 mod portals;
 mod registration;
@@ -68,7 +69,7 @@ use output::{Supervisor, signals, write_until};
 use pool_access::common::Common;
 use pool_access::confine;
 use pool_access::engines::{self, Faults, Options};
-use pool_access::legs;
+use pool_access::legs::{self, AwaitedDevices};
 use pool_access::open;
 use pool_access::places;
 use pool_access::sockets;
@@ -80,6 +81,7 @@ use self::args::{ClaimsOption, ServeArgs};
 use self::core::Core;
 use self::deferred_start::Awaited;
 use self::journal::Journal;
+use self::opening::Opening;
 use self::portals::Addresses;
 use self::rescue::Rescues;
 use self::restart_note::RestartNote;
@@ -167,6 +169,11 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     let seals = Seals::kept_by(Arc::clone(&keeper) as Arc<dyn Keeper>);
     ::serving::bind_unix_by(Box::new(move |path| keeper.bind(path)));
     setup.unprotected = confine::pool_server(&needs);
+    let awaited = AwaitedDevices::default();
+    let opening = Arc::new(Opening::new(args.pool.clone(), started, awaited.clone()));
+    control
+        .serve_early(Arc::clone(&opening) as Arc<_>)
+        .map_err(Failure::of("start to answer"))?;
 
     let [running, ended] =
         [places::running_server, places::ended_server].map(|of| of(common, &args.pool));
@@ -199,7 +206,7 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     tracing::debug!(pool = %args.pool, previous_owner = ?owner, has_legs, "importing the pool");
     let (pool, owned_legs) = match &legs_of_pool {
         None => {
-            let options = args.options();
+            let options = args.options(awaited);
             let pool = open::import_with_callback(&*engine, common, &args.pool, &options, ours)?;
             (pool, None)
         }
@@ -227,6 +234,7 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     let previous_end = previous_end.or_else(|| last_words::stored(&ended));
     let watch = Watch::start(Arc::clone(&pool), Arc::clone(&journal), legs, previous_end)
         .map_err(Failure::of("start the pool's watch"))?;
+    opening.imported(&watch);
     let rescues = Rescues::new(
         control.path().parent().unwrap_or(&common.settings.run_dir),
         &args.pool,
@@ -252,10 +260,16 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
         let pool = core.pool.require()?;
         core.serving.count_others_at_import(&*pool)
     };
-    let begun = core
-        .serving
-        .reconcile()
-        .and_then(|()| announce(&core, &control, &args, &told, is_counted, &steps));
+    let begun = core.serving.reconcile().and_then(|()| {
+        announce(
+            (&core, &opening),
+            &control,
+            &args,
+            &told,
+            is_counted,
+            &steps,
+        )
+    });
     let mut supervisor = Supervisor::from_environment();
     let mut replication = None;
     let outcome = match begun {
@@ -545,9 +559,9 @@ fn count_other_volumes(core: &Arc<Core>) {
     }
 }
 
-/// Opens the control socket and logs all listening addresses.
+/// Directs the requests of the control socket to the pool, and logs all listening addresses.
 fn announce(
-    core: &Arc<Core>,
+    (core, opening): (&Arc<Core>, &Opening),
     control: &control::Server,
     args: &ServeArgs,
     told: &[StaleConnection],
@@ -561,7 +575,7 @@ fn announce(
     core.connections.inherit(stale_connections);
     core.serving.rescues.forget_sockets();
     connections::keep(core).map_err(&failed)?;
-    control.serve(Arc::clone(core) as Arc<_>).map_err(&failed)?;
+    opening.ready(core);
     let listeners = core.serving.listeners();
     let listeners = listeners.iter().filter(|(_, all)| !all.is_empty());
     let listeners = listeners.map(|(name, all)| format!("{name} {}", all.join(" ")));

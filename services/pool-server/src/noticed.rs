@@ -9,31 +9,54 @@ use control::{Advice, Severity};
 /// Advice that is not given any more is dropped after this time: a status without it may be incomplete.
 const DROPPED_AFTER_MS: u64 = 60_000;
 
-/// When this server noticed each fault first and last, by the text of its advice.
+/// A fault that is noticed this soon after the start of the server may have begun under an earlier one, on another head.
+const STARTED_BEFORE_MS: u64 = 10_000;
+
+/// When this server noticed each fault.
 #[derive(Debug, Default)]
-pub struct Noticed(BTreeMap<String, (u64, u64)>);
+pub struct Noticed {
+    /// The first check of this server.
+    begun_ms: Option<u64>,
+    /// By the text of the advice.
+    faults: BTreeMap<String, Times>,
+}
+
+#[derive(Debug)]
+struct Times {
+    /// `None` if it may have begun before this server.
+    first_ms: Option<u64>,
+    last_ms: u64,
+}
 
 impl Noticed {
-    /// Completes the advice of a status. `newest`: the time of the newest change of a device's state.
+    /// Completes the advice of a status. `newest`: the time of the newest change of a device's state, or since when a
+    /// member of the record does not respond. Such times are stored in the pool, so that they stay the same after a
+    /// move. A fault without one that is older than this server has none.
     pub fn date(
         &mut self,
         status: &mut PoolStatus,
         newest: &dyn Fn(&str) -> Option<u64>,
         now_ms: u64,
     ) {
+        let begun_ms = *self.begun_ms.get_or_insert(now_ms);
+        let is_starting = now_ms.saturating_sub(begun_ms) < STARTED_BEFORE_MS;
         let legs = status.legs.as_ref();
         for advice in &mut status.advice {
             if advice.severity == Severity::Info || advice.since_ms.is_some() {
                 continue;
             }
-            let (first_ms, last_ms) = self.0.entry(key(advice)).or_insert((now_ms, now_ms));
-            *last_ms = now_ms;
+            let times = self.faults.entry(key(advice)).or_insert(Times {
+                first_ms: (!is_starting).then_some(now_ms),
+                last_ms: now_ms,
+            });
+            times.last_ms = now_ms;
             let of_legs = legs.and_then(|legs| since_of_legs(legs, advice));
-            let of_device = || advice.device.as_deref().and_then(newest);
-            advice.since_ms = Some(of_legs.or_else(of_device).unwrap_or(*first_ms));
+            let subject = advice.device.as_deref().or(advice.head.as_deref());
+            let of_device = || subject.and_then(newest);
+            advice.since_ms = of_legs.or_else(of_device).or(times.first_ms);
         }
         let is_recent = |last_ms: u64| now_ms.saturating_sub(last_ms) < DROPPED_AFTER_MS;
-        self.0.retain(|_, (_, last_ms)| is_recent(*last_ms));
+        self.faults.retain(|_, times| is_recent(times.last_ms));
     }
 }
 
@@ -90,10 +113,12 @@ mod tests {
     #[test]
     fn advice_has_the_start_of_its_cause() {
         let mut noticed = Noticed::default();
+        let early = Advice::new(Severity::Info, "wait", "the scrub runs");
+        dated(&mut noticed, early, 0);
         let full = |percent| warning(&format!("tank is {percent} % full"));
-        assert_eq!(dated(&mut noticed, full(80), 1000), Some(1000));
-        assert_eq!(dated(&mut noticed, full(81), 2000), Some(1000));
-        let late = 2000 + DROPPED_AFTER_MS;
+        assert_eq!(dated(&mut noticed, full(80), 11_000), Some(11_000));
+        assert_eq!(dated(&mut noticed, full(81), 12_000), Some(11_000));
+        let late = 12_000 + DROPPED_AFTER_MS;
         let other = warning("of another fault");
         assert_eq!(dated(&mut noticed, other, late), Some(late));
         assert_eq!(dated(&mut noticed, full(82), late), Some(late));
@@ -105,5 +130,22 @@ mod tests {
         assert_eq!(dated(&mut noticed, device, late), Some(300));
         let scrub = Advice::new(Severity::Info, "wait", "the scrub runs");
         assert_eq!(dated(&mut noticed, scrub, late), None);
+    }
+
+    /// The pool was moved: the server that noticed the fault first is on the other head.
+    #[test]
+    fn fault_that_is_older_than_the_server_has_its_stored_time_or_none() {
+        let mut noticed = Noticed::default();
+        let full = || warning("tank is 81 % full");
+        assert_eq!(dated(&mut noticed, full(), 1000), None);
+        let later = 1000 + STARTED_BEFORE_MS;
+        assert_eq!(dated(&mut noticed, full(), later), None, "the same fault");
+        let new = warning("of another fault");
+        assert_eq!(dated(&mut noticed, new, later), Some(later));
+        let mut moved = Noticed::default();
+        let device = warning("sda is FAULTED").about("sda");
+        assert_eq!(dated(&mut moved, device, 1000), Some(300));
+        let leg = warning("b:/y is missing writes").about("b:/y");
+        assert_eq!(dated(&mut moved, leg, 1000), Some(500));
     }
 }

@@ -152,8 +152,8 @@ impl Serving {
         problems.extend(locked.iter().map(|(volume, key)| Problem {
             subject: volume.to_string(),
             sentence: format!(
-                "the key of {key} is missing, and initiators are paused: `bulkhead volume key \
-                 status {volume}` shows where the key is kept"
+                "the key of {key} is missing, and clients are paused: {}; `bulkhead volume key status {volume}` shows its location",
+                control::key::how_to_load("volume", key)
             ),
         }));
         problems.extend(secrets::problems(&desired, &ring));

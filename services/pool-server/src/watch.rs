@@ -296,7 +296,8 @@ impl Watch {
     fn date(&self, status: &mut PoolStatus) {
         let newest = |device: &str| {
             let newest = self.journal.newest(device, |kind| kind == "state");
-            newest.map(|(_, at_ms)| at_ms)
+            let of_device = newest.map(|(_, at_ms)| at_ms);
+            of_device.or_else(|| self.journal.lost_since(device))
         };
         let mut noticed = self.noticed.lock().expect("no holder panics");
         noticed.date(status, &newest, now_ms());

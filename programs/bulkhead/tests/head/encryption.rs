@@ -122,6 +122,8 @@ fn missing_key_blocks_clients_without_data_loss() {
     assert!(no_export.is_err(), "NBD has no status for a missing key");
     let status = machine.ok("status tank").out;
     assert!(status.contains("the key of tank/v is missing"), "{status}");
+    let load = "`bulkhead volume key load tank/v` loads it";
+    assert!(status.contains(load), "{status}");
     eventually("the event names the key's location", || {
         let events = machine.ok("pool events tank").out;
         events.contains("the key of tank/v is missing") && events.contains("No such file")

@@ -3,12 +3,17 @@
 
 use std::path::Path;
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use crate::common::nbd::Nbd;
 use crate::common::{TestHost, eventually};
 
 /// Exit code of an action that needs a confirmation of the administrator.
 const NEEDS_CONFIRMATION: i32 = 6;
+/// Exit code while devices are missing.
+const UNAVAILABLE: i32 = 8;
+/// Less than the time-out for a server that hangs.
+const STATUS_MAX: Duration = Duration::from_secs(10);
 /// Starts a server that serves NBD only, with a given wait for missing devices.
 const SERVER: &str = "pool-server tank --no-iscsi --no-nbd --wait-for-devices";
 
@@ -70,6 +75,19 @@ fn stale_leg_alone_is_refused_with_reason_and_advice() {
     assert_eq!(server.stop(), 0);
 }
 
+/// The server has not opened the pool, and is not hung.
+fn reports_missing_device_at_once(machine: &TestHost, disk: &str) {
+    let missing = format!("{} is missing", machine.path(disk).display());
+    let begun = Instant::now();
+    let status = machine.run("status tank");
+    assert!(begun.elapsed() < STATUS_MAX, "{:?}", begun.elapsed());
+    for part in ["OPENING", &missing, "since 20", "connect the missing devices"] {
+        assert!(status.out.contains(part), "{part}: {} {}", status.out, status.err);
+    }
+    assert!(!status.out.contains("-9"), "{}", status.out);
+    machine.refused("volume list tank", UNAVAILABLE, &missing);
+}
+
 #[test]
 fn server_waits_for_late_device_and_serves_its_data() {
     let machine = with_stale_leg_alone();
@@ -79,6 +97,7 @@ fn server_waits_for_late_device_and_serves_its_data() {
     let child = command.spawn().expect("the server starts");
     let server = crate::common::ServerProcess { child };
     eventually("it waits", || machine.log().contains("waiting for devices"));
+    reports_missing_device_at_once(&machine, "b");
     restore_device(&machine, "b");
     eventually("it serves", || machine.log().contains("listening"));
     assert_eq!(server.stop(), 0);

@@ -72,7 +72,11 @@ impl OpenFiles {
 
     /// Adds the missing members of `wanted` and opens them, which replays their logs; a large number is opened later.
     /// May block.
-    pub fn open_all<'a>(&mut self, pool: &Arc<SharedPool>, wanted: impl Iterator<Item = (&'a String, FileSystemId)>) -> Opened {
+    pub fn open_all<'a>(
+        &mut self,
+        pool: &Arc<SharedPool>,
+        wanted: impl Iterator<Item = (&'a String, FileSystemId)>,
+    ) -> Opened {
         // Earlier failures may be resolved: these are retried with the rest.
         self.all.retain(|_, one| one.take_failure().is_none());
         let mut absent = Vec::new();
@@ -136,9 +140,17 @@ impl Opened {
         let sentence = match &error.kind {
             // It was destroyed after the listing.
             DatasetErrorKind::NotFound => return,
-            DatasetErrorKind::KeyMissing | DatasetErrorKind::KeyOutdated => {
+            DatasetErrorKind::KeyMissing => {
                 self.has_waiting = true;
-                format!("its key is missing, and clients of NFS are paused: {}", error.kind)
+                let load = control::key::how_to_load("filesystem", name);
+                format!("its key is missing, and clients of NFS are paused: {load}")
+            }
+            DatasetErrorKind::KeyOutdated => {
+                self.has_waiting = true;
+                format!(
+                    "its key is missing, and clients of NFS are paused: {}",
+                    error.kind
+                )
             }
             DatasetErrorKind::FileSystemRefused { .. } => {
                 format!("it is not shared over NFS: {}", error.kind)
