@@ -1,5 +1,6 @@
 //! Derives the alerts, in sentences, the worst first. Pure.
 
+mod alone;
 mod cause;
 mod safeguards;
 
@@ -124,6 +125,7 @@ pub fn of(overview: &Overview, problems: &[String]) -> Vec<Alert> {
     of_exclusions(overview, &causes, &mut alerts);
     of_receivers(overview, &mut alerts);
     causes.fold_into(&mut alerts);
+    let problems = alone::fold_into(overview, problems, &mut alerts);
     for problem in problems {
         alerts.push(alert(WARNING, "appliance", problem.clone(), None));
     }
@@ -202,13 +204,21 @@ fn of_pool(
                 "read the failure with `crm_mon`, repair its cause, then `crm_resource --cleanup`",
             ),
         )),
-        "unreachable" => alerts.push(alert(
-            ERROR,
-            &about,
-            format!("the server of {name} does not respond"),
-            Some("check its log"),
-        )),
+        "unreachable" => alerts.push(of_unreachable(overview, pool)),
         _ => {}
+    }
+    if let Some(since_ms) = pool.slow_since_ms {
+        let sentence = format!(
+            "the server of {name} responds slowly: its process runs, and its last state is shown"
+        );
+        let what = "reduce the load of this head, or find the disk that delays it; the server need not be stopped";
+        let advice = Advice::new(Severity::Warning, what, "")
+            .by(format!("bulkhead pool iostat {name}"))
+            .risking(Some("a server that does not respond within the time of a monitor is restarted by the cluster".to_owned()));
+        alerts.push(Alert {
+            since_ms: Some(since_ms),
+            ..with_advice(WARNING, &about, sentence, Some(&advice))
+        });
     }
     if let (Some(home), Some(by)) = (&pool.home, &pool.served_by) {
         if home != by && !causes.is_lost(home) {
@@ -224,6 +234,35 @@ fn of_pool(
     of_problems(pool, alerts);
     if let Some(status) = &pool.pool {
         of_status(&about, status, causes, alerts);
+    }
+}
+
+/// No status of a pool that is served. Of a pool on another head only that head can say why.
+fn of_unreachable(overview: &Overview, pool: &PoolOverview) -> Alert {
+    let (about, name) = (format!("pool {}", pool.name), &pool.name);
+    let other = pool
+        .served_by
+        .as_ref()
+        .filter(|by| **by != overview.this_head);
+    match other {
+        Some(head) if !overview.this_head.is_empty() => {
+            let sentence = format!(
+                "{head}, which serves {name}, does not report its state to {}",
+                overview.this_head
+            );
+            let what = format!(
+                "check that the head daemon runs on {head}, and the networks to it: clients may be served all the same"
+            );
+            let advice = Advice::new(Severity::Warning, what, "")
+                .by(format!("ssh root@{head} systemctl status bulkhead-head"));
+            with_advice(WARNING, &about, sentence, Some(&advice))
+        }
+        _ => alert(
+            ERROR,
+            &about,
+            format!("the server of {name} does not respond"),
+            Some("check its log"),
+        ),
     }
 }
 
@@ -689,6 +728,36 @@ mod tests {
             let names_risk = risks.iter().any(|risk| text.contains(risk));
             assert!(names_risk || !has_risk, "{trouble}: {text}");
         }
+    }
+
+    #[test]
+    fn slow_server_is_a_warning_and_no_dead_one() {
+        let with = |change: fn(&mut PoolOverview)| {
+            let overview = Overview {
+                this_head: "left".into(),
+                pools: vec![pool(change)],
+                ..Overview::default()
+            };
+            let mut alerts = of(&overview, &[]);
+            assert_eq!(alerts.len(), 1, "{alerts:#?}");
+            alerts.remove(0)
+        };
+        let slow = with(|pool| pool.slow_since_ms = Some(7000));
+        assert_eq!((&*slow.severity, slow.since_ms), (WARNING, Some(7000)));
+        assert!(slow.sentence.contains("responds slowly"), "{slow:?}");
+        let dead = with(|pool| pool.state = "unreachable".into());
+        assert_eq!(&*dead.severity, ERROR);
+        assert!(dead.sentence.contains("does not respond"), "{dead:?}");
+        let elsewhere = with(|pool| {
+            pool.state = "unreachable".into();
+            pool.served_by = Some("right".into());
+        });
+        assert_eq!(&*elsewhere.severity, WARNING);
+        assert!(
+            elsewhere
+                .sentence
+                .starts_with("right, which serves tank, does not report")
+        );
     }
 
     fn alerts_for(change: impl FnOnce(&mut PoolStatus)) -> Vec<Alert> {

@@ -25,6 +25,9 @@ use crate::view::{
 /// Receives progress messages.
 pub type Progress<'a> = &'a mut dyn FnMut(&str);
 
+/// The problem of a head on which Pacemaker does not respond.
+pub const CLUSTER_SILENT: &str = "the cluster does not respond on this head";
+
 /// The state of the cluster and the appliance file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClusterState {
@@ -57,6 +60,8 @@ pub struct PoolLocation {
     pub heads: Vec<String>,
     /// Its addresses for clients.
     pub addresses: Vec<String>,
+    /// Heads on which the cluster would not start it now, each with the reason.
+    pub cannot_serve: BTreeMap<String, String>,
 }
 
 /// The kernel's counters of an interface since it came up.
@@ -201,6 +206,12 @@ pub trait Backend: Send + Sync + 'static {
     ) -> Result<Answer, Failure>;
     /// Sends a request to the server of a pool that runs here; fails at once if none does.
     fn ask_server(&self, pool: &PoolName, request: Request) -> Result<Answer, Failure>;
+    /// Whether the server of a pool that has just not responded is alive and slow, as on an overloaded host. Its process
+    /// may still hang. Does not block.
+    fn is_slow(&self, pool: &PoolName) -> bool {
+        let _ = pool;
+        false
+    }
     /// Pools that can be found on the devices of this head.
     fn discover(&self) -> Result<Vec<PoolSummary>, Failure>;
     /// Creates a pool.

@@ -652,9 +652,10 @@ pub(crate) fn deny(api: &Api, call: &Call) -> Result<Reply, Failure> {
 /// Sends the dispatcher's request to the pool, and returns the content of the reply.
 pub(crate) fn request_unchecked(api: &Api, call: &Call) -> Result<Reply, Failure> {
     let request: Request = call.input()?;
-    let answer = api
+    let mut answer = api
         .backend
         .send_request(&call.pool()?, request, &mut |_| ())?;
+    api.sampler.exclude_unable_heads(&mut answer);
     Reply::of(bare(answer))
 }
 

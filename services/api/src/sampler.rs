@@ -91,6 +91,8 @@ struct SamplerThread {
     /// The last known listeners of the servers on this head: a server may be too busy to respond.
     listeners: BTreeMap<String, Vec<Listener>>,
     alerts: alerts::FirstSeen,
+    /// Since when servers of this head respond slowly.
+    slow: BTreeMap<String, u64>,
     hardware: HardwareFaults,
 }
 
@@ -164,6 +166,20 @@ impl Sampler {
         (!is_here && !is_served_here).then_some(by)
     }
 
+    /// Corrects the failures that a pool survives in a response of its server, by the state of the heads in the cluster.
+    pub fn exclude_unable_heads(&self, answer: &mut Answer) {
+        let status = match answer {
+            Answer::Status(status) => &mut status.pool,
+            Answer::Pool(status) => &mut **status,
+            _ => return,
+        };
+        let seen = self.seen.read().expect("no holder panics");
+        if let Some(place) = seen.cluster_state.pools.get(&status.name) {
+            let server = place.served_by.as_deref();
+            control::answer::exclude_heads(status, server, &place.cannot_serve);
+        }
+    }
+
     /// Samples until the process terminates.
     pub fn run(&self, peers: &Peers, accounts: &Accounts, audit: &Audit) {
         self.looking.lock().expect("no holder panics").peers = Some(peers.clone());
@@ -201,10 +217,19 @@ impl Sampler {
                 looking
                     .listeners
                     .insert(pool.to_string(), listeners(&status));
-                statuses.insert(pool.to_string(), Arc::new(*status));
+                let status = with_able_heads(*status, &here, &cluster_state);
+                statuses.insert(pool.to_string(), Arc::new(status));
+                looking.slow.remove(pool.as_str());
+            } else if self.backend.is_slow(pool) {
+                looking.slow.entry(pool.to_string()).or_insert_with(now_ms);
+                let known = before.statuses.get(pool.as_str());
+                statuses.extend(known.map(|known| (pool.to_string(), Arc::clone(known))));
+            } else {
+                looking.slow.remove(pool.as_str());
             }
             self.send_events(looking, pool, None);
         }
+        looking.slow.retain(|pool, _| served.contains_key(pool));
         looking
             .listeners
             .retain(|pool, _| served.contains_key(pool));
@@ -223,6 +248,7 @@ impl Sampler {
                 .as_ref()
                 .and_then(|peers| peers.status(by, name));
             if let Some(status) = status {
+                let status = with_able_heads(status, by, &cluster_state);
                 statuses.insert(name.clone(), Arc::new(status));
             }
             if let Ok(pool) = name.parse() {
@@ -236,8 +262,14 @@ impl Sampler {
             &cluster_state.heads,
             looking.peers.as_ref(),
         );
-        let mut overview =
-            self.overview_of(here, &cluster_state, &served, &left, &statuses, faults);
+        let mut overview = self.overview_of(
+            here,
+            &cluster_state,
+            (&served, &looking.slow),
+            &left,
+            &statuses,
+            faults,
+        );
         looking.alerts.note(&mut overview.alerts, overview.at_ms);
         let last = last_takeover(&looking.takeovers, &served, &statuses);
         let places = LogSources {
@@ -277,7 +309,7 @@ impl Sampler {
         &self,
         here: String,
         cluster_state: &ClusterState,
-        served: &BTreeMap<String, String>,
+        (served, slow): (&BTreeMap<String, String>, &BTreeMap<String, u64>),
         left: &[PoolName],
         statuses: &BTreeMap<String, Arc<Status>>,
         hardware_faults: Vec<HardwareFault>,
@@ -294,6 +326,10 @@ impl Sampler {
             let place = cluster_state.pools.get(name).unwrap_or(&none);
             let status = statuses.get(name).map(Arc::as_ref);
             let mut pool = pool_overview(name, place, served.get(name), status);
+            pool.slow_since_ms = slow.get(name).copied();
+            if pool.slow_since_ms.is_some() {
+                pool.state = "served".to_owned();
+            }
             pool.problems
                 .extend(shared.remove(name).unwrap_or_default());
             pool
@@ -378,6 +414,15 @@ pub fn alerts_now(backend: Arc<dyn Backend>, peers: Peers) -> Vec<Alert> {
     alerts::of(&overview, &seen.cluster_state.problems)
 }
 
+/// Corrects the failures that the pool survives by the state of the heads in the cluster, which the pool's server cannot
+/// query. `by`: the head that serves it.
+fn with_able_heads(mut status: Status, by: &str, cluster_state: &ClusterState) -> Status {
+    if let Some(place) = cluster_state.pools.get(&status.pool.name) {
+        control::answer::exclude_heads(&mut status.pool, Some(by), &place.cannot_serve);
+    }
+    status
+}
+
 /// The TCP ports among the listeners of a server.
 fn listeners(status: &Status) -> Vec<Listener> {
     let server = status.server.iter();
@@ -416,6 +461,7 @@ fn pool_overview(
     PoolOverview {
         name: name.to_owned(),
         state: state.to_owned(),
+        slow_since_ms: None,
         served_by: by.cloned(),
         home: place.home.clone(),
         heads: place.heads.clone(),

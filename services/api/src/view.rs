@@ -69,6 +69,9 @@ pub struct PoolOverview {
     pub name: String,
     /// `served`, `stopped`, `failed` or `unreachable`.
     pub state: String,
+    /// Since when its server responds slowly, in milliseconds since 1970; the state of the pool is then an earlier one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slow_since_ms: Option<u64>,
     /// The head that serves it.
     pub served_by: Option<String>,
     /// The head that should serve it.

@@ -35,6 +35,7 @@ use super::disk_health::DiskHealths;
 use super::heartbeats::Heartbeats;
 use super::power::{self, PowerWatch};
 use super::sensors::Sensors;
+use super::slow_servers::SlowServers;
 use super::{cluster_view, console, disk_health, disks, host_losses, interfaces, logs, safeguards};
 use crate::args::{API_PORT, HeadArgs, MoveArgs};
 
@@ -44,6 +45,8 @@ const PERFORM_LIMIT: Duration = Duration::from_secs(600);
 const APPLIANCE_LIMIT: Duration = Duration::from_secs(1800);
 /// Time-out of drills.
 const DRILL_LIMIT: Duration = Duration::from_secs(6 * 3600);
+/// Time-out of a server that has not responded within [`STATUS_TIME_LIMIT`]: slow or hung.
+const SLOW_TIME_LIMIT: Duration = Duration::from_secs(25);
 /// Time-out for a started server to serve.
 const START_LIMIT: Duration = Duration::from_secs(120);
 /// Time-out of a server that is polled each second.
@@ -72,6 +75,7 @@ pub struct Host {
     power: Arc<PowerWatch>,
     watches_power: AtomicBool,
     notifications: Arc<Service>,
+    slow_servers: SlowServers,
 }
 
 impl Host {
@@ -94,6 +98,7 @@ impl Host {
             safeguards: safeguards::Watch::default(),
             power: Arc::default(),
             watches_power: AtomicBool::new(false),
+            slow_servers: SlowServers::default(),
         }
     }
 
@@ -297,6 +302,18 @@ impl Backend for Host {
         let mut client =
             client.map_err(|error| Failure::from_chain(FailureKind::Unreachable, &error))?;
         client.call(request, &mut |_| ())
+    }
+
+    fn is_slow(&self, pool: &PoolName) -> bool {
+        let socket = sockets::socket(&self.common, pool);
+        self.slow_servers.missed(pool, move || {
+            let client = Client::connect(&socket).ok();
+            let client = client.and_then(|client| client.with_silence_limit(SLOW_TIME_LIMIT).ok());
+            client.is_some_and(|mut client| {
+                let response = client.call(Request::Status, &mut |_| ());
+                !response.is_err_and(|failure| failure.kind == FailureKind::Unreachable)
+            })
+        })
     }
 
     fn discover(&self) -> Result<Vec<PoolSummary>, Failure> {

@@ -3,13 +3,14 @@
 use std::path::Path;
 use std::time::Duration;
 
-use api::backend::{ClusterState, PoolLocation};
+use api::backend::{CLUSTER_SILENT, ClusterState, PoolLocation};
 use api::view::{HeadView, LinkView, Safeguards};
 use appliance::Appliance;
 use appliance::render::pool_id;
 use appliance::xml::Element;
 use cluster::host::{Host, Local};
 use cluster::process::{Invocation, Output};
+use cluster::unable_heads;
 use units::{HeadName, NetworkName};
 
 use super::heartbeats::Heartbeats;
@@ -163,12 +164,15 @@ fn of(
                 .iter()
                 .map(|one| one.address.to_string())
                 .collect(),
+            cannot_serve: monitor.map_or_else(Default::default, |monitor| {
+                unable_heads::in_output(monitor, appliance, name)
+            }),
         };
         (name.to_string(), place)
     });
     let mut problems = Vec::new();
     if monitor.is_none() && appliance.heads.len() > 1 {
-        problems.push("the cluster does not respond on this head".to_owned());
+        problems.push(CLUSTER_SILENT.to_owned());
     }
     ClusterState {
         appliance: Some(appliance.name.clone()),

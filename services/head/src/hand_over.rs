@@ -2,6 +2,7 @@
 
 use cluster::appliance_file;
 use cluster::host::Local;
+use cluster::situation::SituationError;
 use cluster::{HandOverError, HandedOver};
 use control::answer::Done;
 use control::{Answer, Failure, FailureKind};
@@ -61,6 +62,8 @@ fn failure(error: &HandOverError) -> Failure {
             "the pool is where the cluster has put it (`crm_mon`); its log is POOL.log in the \
              state directory of {head}"
         )),
+        // The sentence contains the instructions.
+        E::Situation(SituationError::Stopped) => failure,
         E::Tool(_) | E::Situation(_) => {
             failure.advise("run it as root on a head with a running Pacemaker")
         }

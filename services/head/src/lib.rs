@@ -28,6 +28,7 @@ mod power;
 mod refreshed;
 mod safeguards;
 mod sensors;
+mod slow_servers;
 mod validity;
 
 use std::collections::BTreeMap;

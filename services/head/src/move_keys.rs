@@ -166,9 +166,10 @@ fn refusal(pool: &PoolName, to: &HeadName, missing: &[MissingKey]) -> Failure {
         "keys of {pool} are missing on {to}, and their volumes would not be served there: {}{more}",
         named.join(", ")
     );
+    let first = missing.first().map_or("NAME", |key| key.dataset.as_str());
     Failure::new(FailureKind::NeedsConfirmation, message).advise(format!(
-        "copy the key files and programs to {to}; or move it with --without-keys, and give the keys there with \
-         `bulkhead volume key load`"
+        "copy the key files and programs to {to}; or move it with --without-keys, and enter each key there, such as \
+         `bulkhead volume key load {first} --prompt`"
     ))
 }
 

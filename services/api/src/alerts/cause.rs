@@ -10,6 +10,8 @@ use crate::view::{Alert, Overview};
 /// The lost heads, and the consequences that pools report.
 pub(super) struct Causes<'a> {
     lost: BTreeSet<&'a str>,
+    /// The heads that the cluster sees.
+    online: BTreeSet<&'a str>,
     /// By head: the pool, and the advice of its server.
     consequences: BTreeMap<&'a str, Vec<(&'a str, &'a Advice)>>,
 }
@@ -21,6 +23,8 @@ impl<'a> Causes<'a> {
         let waits = waits.map(|wait| wait.head.as_str());
         let heads = overview.heads.iter();
         let gone = heads.filter(|head| matches!(&*head.state, "offline" | "unclean"));
+        let online = overview.heads.iter();
+        let online = online.filter(|head| matches!(&*head.state, "online" | "standby"));
         let mut consequences: BTreeMap<&str, Vec<(&str, &Advice)>> = BTreeMap::new();
         for pool in &overview.pools {
             let advice = pool.pool.iter().flat_map(|status| &status.advice);
@@ -33,6 +37,7 @@ impl<'a> Causes<'a> {
         }
         Self {
             lost: gone.map(|head| head.name.as_str()).chain(waits).collect(),
+            online: online.map(|head| head.name.as_str()).collect(),
             consequences,
         }
     }
@@ -79,7 +84,12 @@ impl<'a> Causes<'a> {
                     advice.details.clear();
                     advice.risk = None;
                     let sentence = format!("{pool}: {}", first.why);
-                    alerts.push(with_advice(severity, &about, sentence, Some(&advice)));
+                    let mut alert = with_advice(severity, &about, sentence, Some(&advice));
+                    if self.online.contains(head) {
+                        let seen = format!("{head} is on: the cluster sees it over its heartbeats");
+                        alert.details.push(seen);
+                    }
+                    alerts.push(alert);
                     alerts.last_mut().expect("just added")
                 }
             };
@@ -220,7 +230,11 @@ mod tests {
                 .sentence
                 .starts_with("tank: member right does not answer")
         );
-        assert_eq!(alerts[0].details.len(), 3, "{alerts:#?}");
+        assert_eq!(alerts[0].details.len(), 4, "{alerts:#?}");
+        assert!(
+            alerts[0].details[0].starts_with("right is on"),
+            "{alerts:#?}"
+        );
     }
 
     #[test]

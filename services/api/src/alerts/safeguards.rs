@@ -59,13 +59,10 @@ fn power_off(overview: &Overview, wait: &PowerOffView) -> Alert {
         since(wait.since_ms)
     );
     let advice = match (wait.failed_count, &wait.refusal) {
-        // Not `--confirm`: this head could not open the pools, or the other one still has them open.
+        // `--confirm` is not its command: this head could not open the pools, or the other one still has them open.
         (_, Some(refusal)) => Advice::new(
             Severity::Error,
-            format!(
-                "it is refused, and tried again within a minute: {refusal}. Repair what is named there; if it is the \
-                 witness, start bulkhead-witness on its host"
-            ),
+            control::advice::after_refused_power_off(head, refusal),
             "",
         ),
         (0, None) => Advice::new(
@@ -293,8 +290,15 @@ mod tests {
         assert!(!tried.contains("confirm"), "{tried}");
         // Nor while the witness does not answer: this head could not open the pools then.
         let refused = with(2, Some("the witness does not respond"));
-        let refused = refused.advice.expect("advice").to_string();
-        assert!(!refused.contains("confirm"), "{refused}");
+        let refused = refused.advice.expect("advice");
+        assert_eq!(refused.command, None);
+        let refused = refused.to_string();
+        for part in [
+            "only if left is certainly off",
+            "stays closed until the witness or left",
+        ] {
+            assert!(refused.contains(part), "{part}: {refused}");
+        }
         assert!(refused.contains("does not respond") && refused.contains("start bulkhead-witness"));
     }
 
