@@ -204,7 +204,9 @@ fn load(
 
 fn missing(dataset: &str, wrong: &[String]) -> Failure {
     let message = format!("the key of {dataset} is not loaded: {}", wrong.join("; "));
-    Failure::new(FailureKind::Unavailable, message)
+    Failure::new(FailureKind::Unavailable, message).advise(format!(
+        "bring the key to its location, or enter it: `bulkhead volume key load {dataset} --prompt`"
+    ))
 }
 
 /// Where no server is that would do it.

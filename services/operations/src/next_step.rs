@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use control::answer::{DamageView, DeviceView, PoolStatus};
 use control::space::{FULL_PERCENTS, full_level};
-use control::words::bytes;
+use control::words::{bytes, has_all_data};
 use control::{Advice, Button, Severity};
 
 use super::copies;
@@ -137,7 +137,8 @@ fn device_steps(pool: &PoolStatus) -> Vec<Advice> {
         (None, None) => error_step(pool, &leaves),
         _ => None,
     };
-    let all = [lost, damage, offline_step(name, &leaves), errors];
+    let outdated = outdated_step(pool, &leaves).filter(|_| lost.is_none());
+    let all = [lost, outdated, damage, offline_step(name, &leaves), errors];
     all.into_iter().flatten().collect()
 }
 
@@ -177,7 +178,8 @@ fn scan_step(pool: &PoolStatus, leaves: &[Leaf<'_>]) -> Option<Advice> {
                 "wait for the resilver, and leave the devices as they are",
                 "a device is being filled",
             )
-            .by(format!("bulkhead pool status {name}")),
+            .by(format!("bulkhead pool status {name}"))
+            .risking(outdated(leaves).find_map(|device| risk(pool, &device.name))),
         ),
         (_, "running") if !is_lost => Some(
             Advice::new(
@@ -245,7 +247,7 @@ fn risk(pool: &PoolStatus, device: &str) -> Option<String> {
     // A spare that has taken a disk's place holds its data.
     let is_held = |member: &DeviceView| {
         let mut held = member.members.iter().filter(|one| one.state == "ONLINE");
-        member.state == "ONLINE" || !resilvers && held.next().is_some()
+        has_all_data(member) || !resilvers && held.next().is_some()
     };
     let complete = group.members.iter().filter(|member| is_held(member));
     let (all, complete) = (group.members.len(), complete.count());
@@ -265,6 +267,30 @@ fn risk(pool: &PoolStatus, device: &str) -> Option<String> {
             group.name
         )
     })
+}
+
+/// Online devices that do not have all data.
+fn outdated<'a>(leaves: &'a [Leaf<'a>]) -> impl Iterator<Item = &'a DeviceView> {
+    let devices = leaves.iter().map(|leaf| leaf.device);
+    devices.filter(|device| device.state == "ONLINE" && !has_all_data(device))
+}
+
+/// A device that has returned is online, and is no copy of the data before its resilver.
+fn outdated_step(pool: &PoolStatus, leaves: &[Leaf<'_>]) -> Option<Advice> {
+    let device = outdated(leaves).next()?;
+    let name = &device.name;
+    let note = device.note.as_deref().unwrap_or_default();
+    let step = Advice::new(
+        Severity::Warning,
+        format!("wait for its resilver; if that does not begin, use {name} again"),
+        format!("{name} is online and {note}"),
+    );
+    Some(
+        step.by(format!("bulkhead pool online {} {name}", pool.name))
+            .offering(Button::Online)
+            .about(name)
+            .risking(risk(pool, name)),
+    )
 }
 
 /// The new device of a replacement has failed. The old device, or the rest of the group, still
@@ -489,6 +515,30 @@ mod tests {
         assert!(found[0].what == "replace /b" && found[1].what == "use /a again");
         let scanned = steps(&scanned(hurt(), "resilver", "running"));
         assert_eq!(scanned.len(), 1, "{scanned:?}");
+    }
+
+    #[test]
+    fn online_device_without_all_data_is_no_copy() {
+        let behind = |note: &str| DeviceView {
+            note: Some(note.to_owned()),
+            ..device("/b", "ONLINE")
+        };
+        let whole = || device("/a", "ONLINE");
+        let risk = "mirror-0 has no redundancy left: if one more of its disks fails, tank is down";
+        let found = steps(&pool(vec![
+            whole(),
+            behind("lacks data: its resilver has not begun"),
+        ]));
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].risk.as_deref(), Some(risk));
+        assert!(
+            found[0].why.contains("/b is online and lacks data"),
+            "{found:?}"
+        );
+        let resilvered = pool(vec![whole(), behind("resilvering")]);
+        let found = steps(&scanned(resilvered, "resilver", "running"));
+        assert_eq!(found[0].risk.as_deref(), Some(risk));
+        assert_eq!(steps(&pool(vec![whole(), device("/b", "ONLINE")])), []);
     }
 
     #[test]

@@ -250,10 +250,14 @@ fn choose(pool: &PoolStatus, disks: Vec<UnusedDisk>, options: &ReplaceOptions) -
     let smallest = fitting
         .min_by_key(|disk| disk.size)
         .map(|disk| disk.path.clone());
-    let spare = pool
-        .devices
-        .iter()
-        .find(|spare| spare.role == Role::Spare && spare.state == DeviceState::Available);
+    // The size of a spare is not known while it cannot be opened.
+    let is_large = |spare: &&DeviceStatus| spare.needed_bytes == 0 || spare.needed_bytes >= needed;
+    let spares = pool.devices.iter();
+    let spares =
+        spares.filter(|spare| spare.role == Role::Spare && spare.state == DeviceState::Available);
+    let spare = spares
+        .filter(is_large)
+        .min_by_key(|spare| spare.needed_bytes);
     let spare = spare.map(|spare| spare.name.clone());
     view.new = options.with.as_ref().map(text).or(smallest).or(spare);
     view.hindrance = hindrance(pool, &view);
@@ -467,6 +471,29 @@ pub mod tests {
             let is_possible = hindrance.is_empty() && old.is_some();
             assert_eq!(view.steps.len(), if is_possible { 3 } else { 0 }, "{what}");
         }
+    }
+
+    #[test]
+    fn too_small_spare_is_not_offered_and_the_smallest_large_one_is() {
+        use DeviceState::{Available, Faulted, Online};
+        let with_spares = |sizes: &[u64]| {
+            let whole = device("/a", "file", Online);
+            let mut pool = mirror(vec![whole, device("/b", "file", Faulted)]);
+            pool.devices.pop();
+            let spares = sizes.iter().map(|size| DeviceStatus {
+                role: Role::Spare,
+                needed_bytes: *size,
+                ..device(&format!("/s{size}"), "file", Available)
+            });
+            pool.devices.extend(spares);
+            choose(&pool, Vec::new(), &options(None, None))
+        };
+        let small = with_spares(&[99]);
+        assert_eq!(small.new, None);
+        let hindrance = small.hindrance.unwrap_or_default();
+        assert!(hindrance.contains("large enough"), "{hindrance}");
+        let chosen = with_spares(&[99, 300, 100, 200]);
+        assert_eq!(chosen.new.as_deref(), Some("/s100"));
     }
 
     #[test]

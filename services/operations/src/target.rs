@@ -331,7 +331,8 @@ fn has_twin(all: &All, facts: &VolumeFacts) -> bool {
         return false;
     };
     all.volumes().any(|other| {
-        other.name != facts.name && matches!(&other.identity, Some(Ok(same)) if same == identity)
+        other.name != facts.name
+            && matches!(&other.identity, Some(Ok(same)) if same.is_of_same_disk(identity))
     })
 }
 

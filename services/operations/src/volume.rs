@@ -384,7 +384,7 @@ pub fn refuse_locked(name: &VolumeName, shape: VolumeShape) -> Result<(), Failur
     }
     let message = format!("the key of {name} is not loaded");
     Err(Failure::new(FailureKind::Unavailable, message)
-        .advise("load it first: `bulkhead volume key load`"))
+        .advise(control::key::how_to_load("volume", name.as_str())))
 }
 
 fn resize(

@@ -339,7 +339,8 @@ fn edits(replica: &Replica, now: u64) -> Edits {
 fn refuse_twin(all: &All, replicas: &[Replica], identity: &Identity) -> Result<(), Failure> {
     let is_replica = |name: &VolumeName| replicas.iter().any(|replica| replica.name == *name);
     let is_twin = |facts: &&VolumeFacts| {
-        !is_replica(&facts.name) && matches!(&facts.identity, Some(Ok(other)) if other == identity)
+        !is_replica(&facts.name)
+            && matches!(&facts.identity, Some(Ok(other)) if other.is_of_same_disk(identity))
     };
     match all.volumes().find(is_twin) {
         None => Ok(()),
