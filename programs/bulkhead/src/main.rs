@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use control::Failure;
 use pool_access::common::Common;
-use pool_access::{client_export, engines, mount, pools, reconnect, rescue, watch};
+use pool_access::{client_export, device_names, engines, mount, pools, reconnect, rescue, watch};
 use rendering::Printer;
 
 use crate::cli::{Cli, Command, Plan, Program};
@@ -161,9 +161,14 @@ fn perform(program: Program, common: &Common, out: Printer) -> Result<ExitCode, 
         Program::Watch(command) => return drop_watch::command::run(&command, out),
         Program::Bench(command) => engines::bench::run(&command, out),
         Program::Completion { shell } => out.text(&cli::completions(shell)),
-        Program::Names { word, properties } => {
-            let names = match properties.as_deref() {
-                Some([noun, name]) => pools::property_names(common, noun, name, &word),
+        Program::Names {
+            word,
+            properties,
+            devices,
+        } => {
+            let names = match (properties.as_deref(), devices.as_deref()) {
+                (Some([noun, name]), _) => pools::property_names(common, noun, name, &word),
+                (_, Some([verb, pool])) => device_names::of_verb(common, verb, pool, &word),
                 _ => pools::names(common, &word),
             };
             out.text(&names.join("\n"))

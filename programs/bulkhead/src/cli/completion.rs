@@ -3,6 +3,7 @@
 
 use clap::CommandFactory;
 use clap_complete::Shell;
+use pool_access::device_names;
 
 use super::Cli;
 
@@ -13,9 +14,9 @@ pub fn write(shell: Shell) -> String {
     let text = String::from_utf8(text).expect("the generator writes text");
     let text = without(&text, &hidden(&Cli::command()));
     match shell {
-        Shell::Bash => text + BASH_NAMES,
+        Shell::Bash => text + &BASH_NAMES.replace("VERBS", &device_names::VERBS.join("|")),
         Shell::Zsh => zsh_names(&text),
-        Shell::Fish => text + FISH_NAMES,
+        Shell::Fish => text + &FISH_NAMES.replace("VERBS", &device_names::VERBS.join(" ")),
         _ => text,
     }
 }
@@ -90,6 +91,8 @@ _bulkhead_with_names() {
             own=(bulkhead names --properties "${COMP_WORDS[1]}" "${COMP_WORDS[3]}" "$word")
             # The value after NAME= is free.
             [[ $word == = || ${COMP_WORDS[COMP_CWORD-1]} == = ]] && return
+        elif [[ $COMP_CWORD -gt 3 && ${COMP_WORDS[1]} == pool && ${COMP_WORDS[2]} =~ ^(VERBS)$ ]]; then
+            own=(bulkhead names --devices "${COMP_WORDS[2]}" "${COMP_WORDS[3]}" "$word")
         fi
         COMPREPLY+=($("${own[@]}" 2>/dev/null))
     fi
@@ -100,6 +103,7 @@ complete -F _bulkhead_with_names -o nosort -o bashdefault -o default bulkhead
 const FISH_NAMES: &str = r#"
 complete -c bulkhead -n 'test (count (commandline -opc)) -gt 2' -a '(bulkhead names (commandline -ct) 2>/dev/null)'
 complete -c bulkhead -n 'test (count (commandline -opc)) -gt 3; and contains (commandline -opc)[3] get set inherit' -a '(bulkhead names --properties (commandline -opc)[2] (commandline -opc)[4] (commandline -ct) 2>/dev/null)'
+complete -c bulkhead -n 'test (count (commandline -opc)) -gt 3; and test (commandline -opc)[2] = pool; and contains (commandline -opc)[3] VERBS' -a '(bulkhead names --devices (commandline -opc)[3] (commandline -opc)[4] (commandline -ct) 2>/dev/null)'
 "#;
 
 /// Positional arguments with names query the servers.
@@ -191,6 +195,12 @@ mod tests {
         }
         for shell in [Shell::Bash, Shell::Fish] {
             assert!(write(shell).contains("names --properties"), "{shell}");
+            let text = write(shell);
+            assert!(
+                text.contains("names --devices") && text.contains("replace-disk"),
+                "{shell}"
+            );
+            assert!(!text.contains("VERBS"), "{shell}");
         }
         assert!(write(Shell::Zsh).contains(":_bulkhead_names'"));
     }

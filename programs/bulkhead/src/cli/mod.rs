@@ -208,6 +208,9 @@ pub enum Program {
         /// Those of the properties of this object instead: `pool`, `volume` or `filesystem`, and its name
         #[arg(long, num_args = 2, value_names = ["NOUN", "NAME"])]
         properties: Option<Vec<String>>,
+        /// Those of devices instead, for this verb of `pool`, and the pool's name
+        #[arg(long, num_args = 2, value_names = ["VERB", "POOL"], conflicts_with = "properties")]
+        devices: Option<Vec<String>>,
     },
     /// Print the verbs, and the definitions of command lines: for proofs
     #[command(hide = true)]
