@@ -152,7 +152,7 @@ impl Host for Head {
 }
 
 fn appliance() -> Appliance {
-    let text = include_str!("../../../examples/pair.toml");
+    let text = include_str!("../../../../examples/pair.toml");
     let mut appliance = appliance::parse(text).expect("well formed").appliance;
     let tank = appliance.pools.values().next().expect("a pool").clone();
     let name = |name: &str| name.parse().expect("a name");
