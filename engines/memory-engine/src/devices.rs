@@ -230,6 +230,16 @@ impl Devices for MemoryPool {
         self.join(("replace", "replace a device of"), device, new, overwrite)
     }
 
+    fn check_new(&self, new: &[PathBuf]) -> Result<(), PoolError> {
+        const DOING: &str = "add devices to";
+        let state = self.begin_pool_change("check_new", DOING)?;
+        let checked = self
+            .shared
+            .world
+            .check_all(new.iter(), Some(state.guid), false);
+        checked.map_err(|kind| self.refused(DOING, kind))
+    }
+
     fn check_replace(
         &self,
         device: &str,

@@ -206,6 +206,8 @@ impl State {
             fragmentation_percent: Some(0),
             dedup: None,
             scan: self.vdevs.scan.clone(),
+            removal: None,
+            expansion: None,
             devices: self.vdevs.statuses(),
             left_out: Vec::new(),
             load: Load {

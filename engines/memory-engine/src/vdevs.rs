@@ -284,6 +284,7 @@ impl Vdevs {
             repaired_bytes: 0,
             errors: 0,
             remaining_s: None,
+            bytes_per_s: None,
             percent: 0.0,
         });
         if !self.holds_scans {

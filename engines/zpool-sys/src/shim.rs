@@ -323,3 +323,26 @@ pub mod scan_stat {
     pub const PASS_ISSUED: usize = 13;
     pub const ISSUED: usize = 14;
 }
+
+/// Places of the members of `pool_removal_stat_t`, which the library passes as an array of `u64`.
+#[allow(missing_docs)]
+pub mod removal_stat {
+    pub const STATE: usize = 0;
+    pub const REMOVING_VDEV: usize = 1;
+    pub const START_TIME: usize = 2;
+    pub const END_TIME: usize = 3;
+    pub const TO_COPY: usize = 4;
+    pub const COPIED: usize = 5;
+}
+
+/// Places of the members of `pool_raidz_expand_stat_t`, which the library passes as an array of `u64`.
+#[allow(missing_docs)]
+pub mod expand_stat {
+    pub const STATE: usize = 0;
+    pub const EXPANDING_VDEV: usize = 1;
+    pub const START_TIME: usize = 2;
+    pub const END_TIME: usize = 3;
+    pub const TO_REFLOW: usize = 4;
+    pub const REFLOWED: usize = 5;
+    pub const WAITING_FOR_RESILVER: usize = 6;
+}

@@ -212,6 +212,8 @@ fn check_file(package: &Path) -> (String, usize) {
             let member_of = match module.split('{').next().expect("a name").trim() {
                 "vdev_stat" => ("vdev_stat_t", "vs_"),
                 "scan_stat" => ("pool_scan_stat_t", "pss_"),
+                "removal_stat" => ("pool_removal_stat_t", "prs_"),
+                "expand_stat" => ("pool_raidz_expand_stat_t", "pres_"),
                 other => panic!("no structure for the module {other}"),
             };
             count += constants(module, Some(member_of), &mut c);

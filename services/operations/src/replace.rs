@@ -375,6 +375,8 @@ pub mod tests {
             fragmentation_percent: None,
             dedup: None,
             scan: None,
+            removal: None,
+            expansion: None,
             devices: vec![group, spare],
             left_out: Vec::new(),
             load: engine::pool::Load::default(),

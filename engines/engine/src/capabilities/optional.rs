@@ -2,7 +2,7 @@
 //! returns [`Unsupported`] if the engine does not have the capability.
 
 use std::io::{Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use file_system::FileSystemId;
 use units::{SnapshotName, VolumeName};
@@ -312,6 +312,9 @@ pub trait Devices {
     /// Resilvers `new` with the data of `device`, and then detaches `device`. `new` can have the
     /// same path, after the disk there was exchanged.
     fn replace(&self, device: &str, new: &Path, overwrite: bool) -> Result<(), PoolError>;
+
+    /// Checks `new` as [`Self::add`] and [`Self::attach`] do before their change. Changes nothing.
+    fn check_new(&self, new: &[PathBuf]) -> Result<(), PoolError>;
 
     /// Checks `new` as [`Self::replace`] does before its change, and that it has `needed_bytes`. Changes nothing.
     fn check_replace(

@@ -22,6 +22,6 @@ pub use spec::{
     TrimCommand,
 };
 pub use status::{
-    DedupStatus, DeviceState, DeviceStatus, FeatureStatus, Load, PoolHealth, PoolStatus, Role,
-    ScanKind, ScanState, ScanStatus, Suspension, Unrecorded,
+    DedupStatus, DeviceState, DeviceStatus, FeatureStatus, Load, MoveState, MoveStatus, PoolHealth,
+    PoolStatus, Role, ScanKind, ScanState, ScanStatus, Suspension, Unrecorded,
 };

@@ -177,8 +177,42 @@ pub struct ScanStatus {
     pub errors: u64,
     /// Estimated remaining seconds, while it runs and its speed is known.
     pub remaining_s: Option<u64>,
+    /// Bytes a second since the pool was opened or the scan began, while it runs and the rate is known.
+    pub bytes_per_s: Option<u64>,
     /// Share done.
     pub percent: f64,
+}
+
+/// Data that moves between devices of the pool: the removal of a group, or the expansion of a raidz group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct MoveStatus {
+    /// How far.
+    pub state: MoveState,
+    /// The group that is removed or expanded; none if it is no longer in the pool.
+    pub group: Option<String>,
+    /// When it began, seconds since 1970.
+    pub started_s: u64,
+    /// When it ended, seconds since 1970; 0 before.
+    pub ended_s: u64,
+    /// Bytes to move, with parity.
+    pub total_bytes: u64,
+    /// Bytes moved.
+    pub done_bytes: u64,
+    /// Paused until a resilver is complete.
+    pub is_behind_resilver: bool,
+}
+
+/// The progress of a [`MoveStatus`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MoveState {
+    /// Active.
+    #[default]
+    Running,
+    /// All data is in its new location.
+    Finished,
+    /// Canceled.
+    Canceled,
 }
 
 /// The reason why a pool is suspended.
@@ -238,6 +272,12 @@ pub struct PoolStatus {
     /// The latest scan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scan: Option<ScanStatus>,
+    /// The latest removal of a group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub removal: Option<MoveStatus>,
+    /// The latest expansion of a raidz group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expansion: Option<MoveStatus>,
     /// Groups and devices, caches and spares last.
     pub devices: Vec<DeviceStatus>,
     /// Devices that were found when the pool was opened, and are not used.

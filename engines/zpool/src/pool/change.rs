@@ -485,6 +485,12 @@ impl Devices for Pool {
         self.attach_as("replace a device of", device, new, overwrite, true)
     }
 
+    fn check_new(&self, new: &[PathBuf]) -> Result<(), PoolError> {
+        let overwriter = self.overwriter(false, &self.status()?);
+        let name = self.name().as_str();
+        check_new_devices("add devices to", name, new.iter(), &overwriter)
+    }
+
     fn check_replace(
         &self,
         device: &str,

@@ -6,8 +6,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use engine::capabilities::Health;
 use engine::pool::{
-    DedupStatus, DeviceState, DeviceStatus, FeatureStatus, LeftOut, Load, PoolHealth, PoolStatus,
-    Role, ScanKind, ScanState, ScanStatus, Suspension, Unrecorded,
+    DedupStatus, DeviceState, DeviceStatus, FeatureStatus, LeftOut, Load, MoveState, MoveStatus,
+    PoolHealth, PoolStatus, Role, ScanKind, ScanState, ScanStatus, Suspension, Unrecorded,
 };
 use zpool_sys as sys;
 
@@ -130,6 +130,8 @@ fn status_of(config: NvRef<'_>) -> PoolStatus {
         fragmentation_percent: known(get(counter::FRAGMENTATION)),
         dedup: dedup_of(config.u64s("ddt_stats")),
         scan: tree.and_then(|tree| scan_of(tree.u64s("scan_stats"))),
+        removal: tree.and_then(removal_of),
+        expansion: tree.and_then(expansion_of),
         devices,
         left_out: Vec::new(),
         load: load.unwrap_or_default(),
@@ -416,6 +418,9 @@ fn scan_of(fields: &[u64]) -> Option<ScanStatus> {
         ScanState::Finished => total,
         _ => scan.get(scan_field::ISSUED),
     };
+    let running = (state == ScanState::Running)
+        .then(|| pass_rate(&scan, now_s()))
+        .flatten();
     Some(ScanStatus {
         kind,
         state,
@@ -425,10 +430,8 @@ fn scan_of(fields: &[u64]) -> Option<ScanStatus> {
         done_bytes: done,
         repaired_bytes: scan.get(scan_field::PROCESSED),
         errors: scan.get(scan_field::ERRORS),
-        remaining_s: match state {
-            ScanState::Running => remaining_s(&scan, total.saturating_sub(done), now_s()),
-            _ => None,
-        },
+        remaining_s: running.and_then(|rate| rate.remaining_s(total.saturating_sub(done))),
+        bytes_per_s: running.map(|rate| rate.issued_bytes / rate.took_s),
         percent: match (state, total) {
             (ScanState::Finished, _) => 100.0,
             (_, 0) => 0.0,
@@ -441,18 +444,83 @@ fn now_s() -> u64 {
     UNIX_EPOCH.elapsed().unwrap_or_default().as_secs()
 }
 
-/// At the average speed since the pool was opened or the scan began, whichever is later, without
-/// pauses.
-fn remaining_s(scan: &Counters<'_>, left_bytes: u64, now_s: u64) -> Option<u64> {
+/// The bytes of a scan since the pool was opened or the scan began, whichever is later, and the time without pauses.
+#[derive(Clone, Copy)]
+struct PassRate {
+    issued_bytes: u64,
+    took_s: u64,
+}
+
+impl PassRate {
+    /// The remaining time at the average rate of the pass.
+    fn remaining_s(self, left_bytes: u64) -> Option<u64> {
+        let left = u128::from(left_bytes) * u128::from(self.took_s);
+        u64::try_from(left / u128::from(self.issued_bytes)).ok()
+    }
+}
+
+/// None as long as the rate is unknown. Neither member of a rate is 0.
+fn pass_rate(scan: &Counters<'_>, now_s: u64) -> Option<PassRate> {
     let since = scan.get(scan_field::PASS_START);
     let paused = scan.get(scan_field::PASS_SCRUB_SPENT_PAUSED);
     let took_s = now_s.checked_sub(since)?.checked_sub(paused)?;
-    let issued = scan.get(scan_field::PASS_ISSUED);
-    if issued == 0 || took_s == 0 {
-        return None;
+    let issued_bytes = scan.get(scan_field::PASS_ISSUED);
+    (issued_bytes > 0 && took_s > 0).then_some(PassRate {
+        issued_bytes,
+        took_s,
+    })
+}
+
+/// The name of the group with this number in the pool; none for a group that is no longer in it.
+fn group_with_id(tree: NvRef<'_>, id: u64) -> Option<String> {
+    let mut groups = tree.lists("children").into_iter();
+    let group = groups.find(|group| group.u64("id") == Some(id) && !is_hole(group))?;
+    let kind = group.text("type").unwrap_or_default();
+    Some(
+        group
+            .text("path")
+            .unwrap_or_else(|| group_name(group, &kind)),
+    )
+}
+
+/// The state of a removal or an expansion, as `dsl_scan_state_t`; none if there was none.
+fn move_state(raw: u64) -> Option<MoveState> {
+    match raw {
+        1 => Some(MoveState::Running),
+        2 => Some(MoveState::Finished),
+        3 => Some(MoveState::Canceled),
+        _ => None,
     }
-    let left = u128::from(left_bytes) * u128::from(took_s) / u128::from(issued);
-    u64::try_from(left).ok()
+}
+
+fn removal_of(tree: NvRef<'_>) -> Option<MoveStatus> {
+    use sys::removal_stat as field;
+    let fields = Counters(tree.u64s("removal_stats"));
+    let state = move_state(fields.get(field::STATE))?;
+    Some(MoveStatus {
+        state,
+        group: group_with_id(tree, fields.get(field::REMOVING_VDEV)),
+        started_s: fields.get(field::START_TIME),
+        ended_s: fields.get(field::END_TIME),
+        total_bytes: fields.get(field::TO_COPY),
+        done_bytes: fields.get(field::COPIED),
+        is_behind_resilver: false,
+    })
+}
+
+fn expansion_of(tree: NvRef<'_>) -> Option<MoveStatus> {
+    use sys::expand_stat as field;
+    let fields = Counters(tree.u64s("raidz_expand_stats"));
+    let state = move_state(fields.get(field::STATE))?;
+    Some(MoveStatus {
+        state,
+        group: group_with_id(tree, fields.get(field::EXPANDING_VDEV)),
+        started_s: fields.get(field::START_TIME),
+        ended_s: fields.get(field::END_TIME),
+        total_bytes: fields.get(field::TO_REFLOW),
+        done_bytes: fields.get(field::REFLOWED),
+        is_behind_resilver: fields.get(field::WAITING_FOR_RESILVER) != 0,
+    })
 }
 
 /// From `ddt_stat_t`, as an array of numbers.
@@ -579,7 +647,7 @@ mod tests {
         fields[scan_field::PASS_START] = 1000;
         fields[scan_field::PASS_SCRUB_SPENT_PAUSED] = 40;
         fields[scan_field::PASS_ISSUED] = 50;
-        let left = |now_s| remaining_s(&Counters(&fields), 100, now_s);
+        let left = |now_s| pass_rate(&Counters(&fields), now_s)?.remaining_s(100);
         assert_eq!(left(1060), Some(40));
         assert_eq!(left(1040), None);
         assert_eq!(left(10), None, "the clock went back");
