@@ -4,6 +4,7 @@
 mod able_heads;
 mod files;
 mod frozen;
+mod growth;
 mod left_out;
 mod load;
 mod shared;
@@ -21,6 +22,7 @@ pub use files::{
     OpenFilesView, OpenView, OwnerView, OwnersView, ShareView,
 };
 pub use frozen::FrozenView;
+pub use growth::{GroupChange, MovedBytes, PlanView, RateView, WorkView};
 pub use shared::shared_names;
 pub use snapshots::{BookmarkView, ChangedExtent, ChangesView, HoldView, SnapshotView};
 
@@ -38,6 +40,14 @@ pub use crate::space::PoolSpace;
 use crate::transfer::{InterruptedView, TransferView};
 pub use left_out::LeftOutView;
 pub use load::{DeviceLoad, PoolLoad};
+
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
 
 /// A response.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -57,6 +67,8 @@ pub enum Answer {
     Volumes(Vec<VolumeView>),
     /// The plan for the replacement of a disk.
     Replacement(Box<ReplacementView>),
+    /// The consequences of a change of a pool's devices.
+    Plan(Box<PlanView>),
     /// The use of space by a pool's datasets.
     Space(Vec<SpaceView>),
     /// A volume in detail.
@@ -281,6 +293,9 @@ pub struct PoolStatus {
     pub legs: Option<LegsView>,
     /// The last or running scrub or resilver.
     pub scan: Option<ScanView>,
+    /// Long work on its devices that is not complete: scrub, resilver, removal, expansion.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub work: Vec<WorkView>,
     /// The schedule of scrubs, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scrub_schedule: Option<ScrubScheduleView>,
@@ -446,6 +461,12 @@ pub struct DeviceView {
     /// Bytes that the last scrub or resilver repaired on it.
     #[serde(default)]
     pub repaired: u64,
+    /// Capacity of a group in bytes, with parity; 0 for a member of a group, and where it is unknown.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub size: u64,
+    /// Allocated bytes of it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub allocated: u64,
     /// The reason for its state, if it has a fault.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,

@@ -19,7 +19,7 @@ use control::key::how_to_load;
 use control::words::{bytes, device_state, scan_line};
 
 use crate::table::{Table, dash, harmless};
-use crate::{daily, keys, legs, lists, load, open_files, properties, transfer, wrap};
+use crate::{daily, growth, keys, legs, lists, load, open_files, properties, transfer, wrap};
 
 /// Renders a response.
 pub fn answer(answer: &Answer, json: bool) -> String {
@@ -39,6 +39,7 @@ fn text(answer: &Answer, table: &TableOptions) -> String {
         Answer::Pools(pools) => pool_list(pools),
         Answer::Volumes(volumes) => lists::volumes(volumes, table),
         Answer::Replacement(view) => daily::replacement(view),
+        Answer::Plan(view) => growth::plan(view),
         Answer::Space(spaces) => lists::spaces(spaces, table),
         Answer::Volume(volume) => volume_detail(volume),
         Answer::Filesystems(all) => lists::file_systems(all, table),
@@ -444,6 +445,7 @@ fn pool_status(pool: &PoolStatus) -> String {
     if let Some(scan) = &pool.scan {
         let _ = writeln!(text, "scan:     {}", scan_line(scan));
     }
+    growth::work_lines(&pool.work, &mut text);
     let mut named = pool.clone();
     named.name_legs();
     daily::maintenance_lines(&named, &mut text);

@@ -5,6 +5,7 @@
 
 mod answers;
 mod daily;
+mod growth;
 mod keys;
 mod legs;
 mod lists;

@@ -60,7 +60,9 @@ pub fn demanded(request: &Request) -> Option<Capability> {
             OfPool::Add(_) | OfPool::Remove(_) | OfPool::Attach(_) | OfPool::Detach(_) => {
                 Some(Capability::Devices)
             }
-            OfPool::Replace(_) | OfPool::ReplaceDisk(_) => Some(Capability::Devices),
+            OfPool::Replace(_) | OfPool::ReplaceDisk(_) | OfPool::Plan(_) => {
+                Some(Capability::Devices)
+            }
             OfPool::Online(_) | OfPool::Offline(_) => Some(Capability::Devices),
             OfPool::DiscardLeg(_) | OfPool::SetWitness(_) | OfPool::AddHead(_) => {
                 Some(Capability::Devices)

@@ -50,6 +50,10 @@ pub fn check(context: &Context<'_>, request: &PoolRequest) -> Result<(), Failure
             ),
             format!("`bulkhead pool replace {name} HEAD:PATH HEAD:PATH` does that"),
         ),
+        PoolRequest::Plan(_) => refused(
+            format!("the legs of pool {name} lie on several heads, whose sizes are not read here"),
+            format!("`bulkhead pool status {name}` shows the legs, and the progress of a copy"),
+        ),
         PoolRequest::Remove(Remove { device }) => for_data(context, device, "removed"),
         PoolRequest::Offline(Offline { device, .. }) => for_data(context, device, "taken offline"),
         // By the record.

@@ -17,6 +17,7 @@ pub mod documents;
 pub mod events;
 mod failures;
 mod filesystem;
+mod growth;
 mod history;
 mod holds;
 pub mod in_use;

@@ -9,6 +9,10 @@ use control::{Advice, Button, Severity};
 
 use super::copies;
 
+/// A group of data that is filled to this percentage is full.
+const GROUP_FULL_PERCENT: u64 = 80;
+/// The difference between the fullest and the emptiest group from which the groups are uneven, in percent points.
+const GROUP_UNEVEN_POINTS: u64 = 40;
 /// A device with more errors than this is not to be trusted again.
 const ERRORS_MAX: u64 = 50;
 
@@ -27,7 +31,30 @@ pub fn steps(pool: &PoolStatus) -> Vec<Advice> {
     let devices = device_steps(pool);
     let copies = copies::step(&pool.name, &pool.left_out);
     let all = first.into_iter().chain(devices).chain(copies);
-    all.chain(last).collect()
+    all.chain(last).chain(uneven_step(pool)).collect()
+}
+
+/// Returns the advice for a pool with a full group next to an empty one: writes go mostly to the empty one, and
+/// therefore have the throughput of few devices.
+fn uneven_step(pool: &PoolStatus) -> Option<Advice> {
+    let groups = pool.devices.iter();
+    let data = groups.filter(|group| group.role == "data" && group.size > 0);
+    let fills = data.map(|group| {
+        let percent = u128::from(group.allocated) * 100 / u128::from(group.size);
+        (percent as u64, &group.name)
+    });
+    let (fullest, full) = fills.clone().max()?;
+    let (emptiest, empty) = fills.min()?;
+    if fullest < GROUP_FULL_PERCENT || fullest - emptiest < GROUP_UNEVEN_POINTS {
+        return None;
+    }
+    let name = &pool.name;
+    let step = Advice::new(
+        Severity::Info,
+        "expect writes on the emptier groups only until they are as full; copies of volumes within the pool even it out earlier",
+        format!("{full} is {fullest} % full and {empty} {emptiest} %"),
+    );
+    Some(step.by(format!("bulkhead pool iostat {name}")))
 }
 
 /// Returns the action for a suspended pool.
@@ -499,6 +526,42 @@ mod tests {
             }],
             ..pool(vec![device("/a", "ONLINE")])
         }
+    }
+
+    #[test]
+    fn full_group_next_to_an_empty_one_is_reported_from_the_threshold_on() {
+        let with = |fills: &[(&str, u64, u64)]| PoolStatus {
+            name: "tank".to_owned(),
+            devices: fills
+                .iter()
+                .map(|(role, allocated, size)| DeviceView {
+                    role: (*role).to_owned(),
+                    allocated: *allocated,
+                    size: *size,
+                    ..group(&format!("mirror-{allocated}"), Vec::new())
+                })
+                .collect(),
+            ..PoolStatus::default()
+        };
+        for (fills, is_uneven) in [
+            (&[("data", 80, 100), ("data", 40, 100)][..], true),
+            (&[("data", 80, 100), ("data", 41, 100)], false),
+            (&[("data", 79, 100), ("data", 0, 100)], false),
+            (&[("data", 95, 100), ("log", 0, 100)], false),
+            (&[("data", 95, 100), ("data", 0, 0)], false),
+            (&[("data", 95, 100)], false),
+            (&[], false),
+        ] {
+            let advice = steps(&with(fills));
+            assert_eq!(
+                advice.len(),
+                usize::from(is_uneven),
+                "{fills:?}: {advice:?}"
+            );
+        }
+        let advice = steps(&with(&[("data", 90, 100), ("data", 1, 100)]));
+        assert_eq!(advice[0].why, "mirror-90 is 90 % full and mirror-1 1 %");
+        assert_eq!(advice[0].severity, Severity::Info);
     }
 
     #[test]

@@ -8,9 +8,9 @@ use control::operations::pool::{
     DeviceGroup, GroupKind, GroupRole, PoolRequest, add::Add, add_head::AddHead, attach::Attach,
     clear::Clear, copy_rate::CopyRate, create::PoolCreate, destroy, destroy::Destroy,
     detach::Detach, discard_leg::DiscardLeg, events::Events, get::Get, history::History,
-    log_level::LogLevel, offline::Offline, online::Online, read_balancing::ReadBalancing,
-    remove::Remove, replace::Replace, replace_disk::ReplaceDisk, scrub::Scrub,
-    scrub_schedule::ScrubSchedule, set::Set, set_witness::SetWitness,
+    log_level::LogLevel, offline::Offline, online::Online, plan::Plan,
+    read_balancing::ReadBalancing, remove::Remove, replace::Replace, replace_disk::ReplaceDisk,
+    scrub::Scrub, scrub_schedule::ScrubSchedule, set::Set, set_witness::SetWitness,
 };
 use control::operations::property_names;
 use control::request::Properties;
@@ -26,7 +26,8 @@ use super::loss::Loss;
 use super::spare;
 use super::volume::chosen;
 use super::{
-    Context, copy_rate, events, failures, history, legs, read_balancing, replace, scrub, status,
+    Context, copy_rate, events, failures, growth, history, legs, read_balancing, replace, scrub,
+    status,
 };
 use crate::needs;
 
@@ -48,7 +49,7 @@ fn pairs(properties: &Properties) -> Vec<(String, String)> {
         .collect()
 }
 
-fn groups(groups: &[DeviceGroup]) -> Vec<GroupSpec> {
+pub(crate) fn groups(groups: &[DeviceGroup]) -> Vec<GroupSpec> {
     let group = |group: &DeviceGroup| GroupSpec {
         kind: match group.kind {
             GroupKind::Stripe => engine::pool::GroupKind::Stripe,
@@ -265,6 +266,7 @@ pub fn perform(
             done(needs(pool.devices())?.offline(&text(&device), temporary))?;
             Ok(Done::changed(format!("{} is not used", device.display())))
         }
+        PoolRequest::Plan(Plan { change }) => growth::perform(context, &change),
         PoolRequest::Events(Events { after }) => events::list(pool, after),
         PoolRequest::History(History { limit }) => history::list(pool, limit),
         PoolRequest::Add(Add {
@@ -468,14 +470,14 @@ fn removal_failure(status: &PoolStatus, error: PoolError) -> Failure {
 }
 
 /// The sector sizes of the groups of data, as `ashift`.
-fn ashifts(status: &PoolStatus) -> BTreeSet<u64> {
+pub(crate) fn ashifts(status: &PoolStatus) -> BTreeSet<u64> {
     let groups = status.devices.iter();
     let is_data = |group: &&DeviceStatus| group.role == Role::Data && group.kind != "indirect";
     let data = groups.filter(is_data).filter(|group| group.ashift > 0);
     data.map(|group| group.ashift).collect()
 }
 
-fn different_sectors(shifts: &BTreeSet<u64>) -> String {
+pub(crate) fn different_sectors(shifts: &BTreeSet<u64>) -> String {
     let shifts: Vec<String> = shifts.iter().map(ToString::to_string).collect();
     format!(
         "its groups of data have different sector sizes (ashift {}), so that none of them can be removed again",
@@ -525,7 +527,7 @@ fn redundancy_in(group: &DeviceStatus) -> Redundancy {
 }
 
 /// The parity of a group by its name, such as `raidz2-0` or `draid2:8d:11c:1s-0`; without a number it is 1.
-fn parity_in(name: &str, kind: &str) -> usize {
+pub(crate) fn parity_in(name: &str, kind: &str) -> usize {
     let digit = name.strip_prefix(kind).and_then(|rest| rest.chars().next());
     let digit = digit.and_then(|digit| digit.to_digit(10));
     digit.map_or(1, |digit| digit as usize)
@@ -533,7 +535,7 @@ fn parity_in(name: &str, kind: &str) -> usize {
 
 /// The loss of any data group is the loss of the pool. One group with less redundancy renders the
 /// redundancy of the rest worthless. `are_legs`: the group is one of legs.
-fn refuse_mismatched(
+pub(crate) fn refuse_mismatched(
     status: &PoolStatus,
     new: &[GroupSpec],
     are_legs: bool,
@@ -572,7 +574,7 @@ fn text(path: &Path) -> String {
 }
 
 /// A device that was refused for its label can be used with an explicit flag.
-fn joined(result: Result<(), PoolError>) -> Result<(), Failure> {
+pub(crate) fn joined(result: Result<(), PoolError>) -> Result<(), Failure> {
     result.map_err(|error| match error.kind {
         PoolErrorKind::DeviceInPool { .. }
         | PoolErrorKind::DeviceKept { .. }

@@ -19,8 +19,8 @@ use super::documents::Documents;
 use super::next_step::{self, steps};
 use super::space::{self, Promises};
 use super::{
-    Context, copies, copy_rate, discovery, documents, failures, filesystem, nbd, read_balancing,
-    replicate, schedule, scrub, secrets, target,
+    Context, copies, copy_rate, discovery, documents, failures, filesystem, growth, nbd,
+    read_balancing, replicate, schedule, scrub, secrets, target,
 };
 
 /// Returns the summary, as far as it is available without a server.
@@ -80,6 +80,7 @@ pub fn pool_status(context: &Context<'_>, space: Option<PoolSpace>) -> Result<Po
         None => word(status.state),
     };
     let damaged = damaged(context.pool, &status);
+    let work = growth::work::of(&status, schedule::now_s());
     let mut view = PoolStatus {
         name: status.name,
         guid: status.guid.to_string(),
@@ -96,6 +97,7 @@ pub fn pool_status(context: &Context<'_>, space: Option<PoolSpace>) -> Result<Po
         left_out: copies::left_out(&status.left_out),
         legs: None,
         scan: status.scan.as_ref().map(scan),
+        work,
         scrub_schedule: scrub::schedule_view(context.pool),
         copy_rate_max: copy_rate::stored(context.pool).ok().flatten(),
         read_balancing: read_balancing::stored(context.pool)
@@ -250,6 +252,8 @@ fn device(status: DeviceStatus) -> DeviceView {
         write_errors: status.write_errors,
         checksum_errors: status.checksum_errors,
         repaired: status.repaired_bytes,
+        size: status.size_bytes,
+        allocated: status.allocated_bytes,
         note,
         members: status.children.into_iter().map(device).collect(),
     }

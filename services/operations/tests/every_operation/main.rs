@@ -425,6 +425,55 @@ fn the_plan_for_a_new_disk_names_what_its_replacement_would_refuse() {
     assert_eq!(plan("/disks/c"), (String::new(), 3));
 }
 
+#[test]
+fn the_plan_names_the_refusal_of_the_change_and_changes_nothing() {
+    let bench = Bench::prepared();
+    let plan = |change: &str| {
+        let arguments = format!(r#"{{"change":{change}}}"#);
+        match perform(
+            &bench.context(&NoServer),
+            request("pool.plan", &arguments),
+            &mut |_| {},
+        ) {
+            Ok(Answer::Plan(view)) => view.refused.unwrap_or_default(),
+            other => panic!("{other:?}"),
+        }
+    };
+    for (change, part) in [
+        (
+            r#"{"add":{"groups":[{"kind":"stripe","role":"data","devices":["/disks/f"]}]}}"#,
+            "--mismatched",
+        ),
+        (
+            r#"{"attach":{"existing":"/disks/a","new":"/disks/used"}}"#,
+            "--overwrite-old-labels",
+        ),
+        (
+            r#"{"attach":{"existing":"/disks/a","new":"/disks/b"}}"#,
+            "own device",
+        ),
+        (
+            r#"{"replace":{"old":"/disks/a","new":"/disks/small"}}"#,
+            "too small",
+        ),
+        (
+            r#"{"remove":{"device":"/disks/none"}}"#,
+            "has no device /disks/none",
+        ),
+        (r#"{"attach":{"existing":"/disks/a","new":"/disks/c"}}"#, ""),
+    ] {
+        let refused = plan(change);
+        assert!(refused.contains(part), "{change}: {refused}");
+        assert_eq!(refused.is_empty(), part.is_empty(), "{change}: {refused}");
+    }
+    // The same device can still join.
+    bench.ask(
+        &NoServer,
+        "pool.attach",
+        r#"{"existing":"/disks/a","new":"/disks/c"}"#,
+    );
+}
+
 fn said(bench: &Bench, hooks: &dyn ServerHooks, verb: &str, arguments: &str) -> String {
     match perform(&bench.context(hooks), request(verb, arguments), &mut |_| {}) {
         Ok(Answer::Done(done)) => done.message,

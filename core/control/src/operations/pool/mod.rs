@@ -34,6 +34,7 @@ noun! {
         remove::Remove,
         get::Get,
         history::History,
+        plan::Plan,
         set::Set,
         copy_rate::CopyRate,
         read_balancing::ReadBalancing,

@@ -54,6 +54,31 @@ pub const DEVICES: &[Case] = &[
     ),
     ("pool.online", r#"{"device":"/disks/none"}"#, "NotFound"),
     (
+        "pool.plan",
+        r#"{"change":{"attach":{"existing":"/disks/a","new":"/disks/c"}}}"#,
+        "told",
+    ),
+    (
+        "pool.plan",
+        r#"{"change":{"add":{"groups":[{"kind":"stripe","role":"data","devices":["/disks/f"]}]}}}"#,
+        "told",
+    ),
+    (
+        "pool.plan",
+        r#"{"change":{"remove":{"device":"/disks/none"}}}"#,
+        "told",
+    ),
+    (
+        "pool.plan",
+        r#"{"change":{"replace":{"old":"/disks/b","new":"/disks/d"}}}"#,
+        "told",
+    ),
+    (
+        "pool.plan",
+        r#"{"change":{"expand":{"device":"/disks/a"}}}"#,
+        "told",
+    ),
+    (
         "pool.attach",
         r#"{"existing":"/disks/a","new":"/disks/c"}"#,
         "changed",
