@@ -36,6 +36,7 @@ ELSEWHERE = {
     "pool confirm": "a torn confirmation is invalid: programs/bulkhead/tests/legs/stale_leg.rs",
     "pool export": "the exit of a server, which proof.crash and the drills kill at any time",
     "pool forget": "removes one file: programs/bulkhead/tests/head/offline.rs",
+    "pool growth": "changes nothing: programs/bulkhead/tests/head/growth.rs",
     "pool inspect-legs": "changes nothing: programs/bulkhead/tests/legs/pair_of_legs.rs",
     "pool move": "heads are killed during moves in the drills",
     "pool reidentify": "after a kill, it is repeated with either name: programs/bulkhead/tests/head/copies.rs",

@@ -65,6 +65,7 @@ fn ask(plan: Plan, common: &Common, out: Printer) -> Result<(), Failure> {
     let answer = match plan {
         Plan::Inspect(args) => return pool_server::inspect::run(&args, common, out),
         Plan::Mount(args) => return mount::run(&args, common, out),
+        Plan::Growth(args) => return head::pool_growth::run(&args, common, out),
         Plan::Export(args) => return client_export::run(args, common, out),
         Plan::Rescue(args) => return rescue::run(&args, common, heads, out),
         Plan::Watch {

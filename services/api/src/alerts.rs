@@ -7,10 +7,12 @@ mod safeguards;
 use std::collections::BTreeMap;
 
 use control::answer::{DeviceView, PoolStatus};
+use control::space::full_level;
 use control::{Advice, Button, Severity};
 use units::PoolName;
 
 use self::cause::Causes;
+use crate::fill::ALERT_DAYS;
 use crate::view::{Alert, HeadView, LinkView, Overview, PoolOverview};
 
 const ERROR: &str = "error";
@@ -235,6 +237,47 @@ fn of_pool(
     if let Some(status) = &pool.pool {
         of_status(&about, status, causes, alerts);
     }
+    of_forecast(&about, pool, alerts);
+}
+
+/// A pool that will be full soon. A pool that is full already has its own alert.
+fn of_forecast(about: &str, pool: &PoolOverview, alerts: &mut Vec<Alert>) {
+    let space = pool.pool.as_ref().and_then(|status| status.space.as_ref());
+    let is_full = space.is_some_and(|space| full_level(space.full_percent) > 0 || space.refuses);
+    let forecast = pool
+        .forecast
+        .as_ref()
+        .filter(|forecast| forecast.is_alert());
+    let Some(full_at) = forecast
+        .and_then(|forecast| forecast.full_at)
+        .filter(|_| !is_full)
+    else {
+        return;
+    };
+    let name = &pool.name;
+    // The date may change with each day, and the alert stays the same.
+    let sentence =
+        format!("{name} will be full within {ALERT_DAYS} days at the rate of the last 30 days");
+    let advice = Advice::new(
+        Severity::Warning,
+        "add devices, or destroy unneeded data",
+        "",
+    )
+    .by(format!("bulkhead pool growth {name}"))
+    .risking(Some(
+        "writes of clients are refused when the pool is full".to_owned(),
+    ));
+    alerts.push(Alert {
+        details: vec![format!("expected on {}", day(full_at))],
+        ..with_advice(WARNING, about, sentence, Some(&advice))
+    });
+}
+
+/// Such as `2026-12-01`.
+fn day(at_s: u64) -> String {
+    let mut text = control::calendar::utc(at_s);
+    text.truncate("2026-12-01".len());
+    text
 }
 
 /// No status of a pool that is served. Of a pool on another head only that head can say why.
@@ -452,7 +495,9 @@ fn resource_of(pool: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fill::ForecastView;
     use crate::view::HeadView;
+    use control::answer::PoolSpace;
 
     fn pool(change: impl FnOnce(&mut PoolOverview)) -> PoolOverview {
         let mut pool = PoolOverview {
@@ -487,6 +532,41 @@ mod tests {
             ..Overview::default()
         };
         assert!(severities(&overview).is_empty());
+    }
+
+    #[test]
+    fn pool_that_is_full_within_two_weeks_is_a_warning_until_it_is_reported_as_full() {
+        let with = |full_in_days, full_percent| Overview {
+            pools: vec![pool(|pool| {
+                pool.forecast = Some(ForecastView {
+                    full_in_days,
+                    full_at: full_in_days.map(|days| days * 86_400),
+                    ..ForecastView::default()
+                });
+                pool.pool.as_mut().expect("a state").space = Some(PoolSpace {
+                    full_percent,
+                    ..PoolSpace::default()
+                });
+            })],
+            ..Overview::default()
+        };
+        for (full_in_days, full_percent, is_alert) in [
+            (Some(13), 70, true),
+            (Some(0), 79, true),
+            (Some(14), 70, false),
+            (None, 70, false),
+            (Some(3), 80, false),
+        ] {
+            let alerts = of(&with(full_in_days, full_percent), &[]);
+            assert_eq!(
+                alerts.len(),
+                usize::from(is_alert),
+                "{full_in_days:?} {full_percent}"
+            );
+        }
+        let alerts = of(&with(Some(10), 70), &[]);
+        assert_eq!(alerts[0].details, ["expected on 1970-01-11"]);
+        assert_eq!(alerts[0].severity, WARNING);
     }
 
     #[test]

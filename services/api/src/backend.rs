@@ -17,6 +17,7 @@ use serde_json::Value;
 use takeover::timeline::TimedStep;
 use units::{HeadName, PoolName};
 
+use crate::fill::FillStore;
 use crate::view::{
     ApplianceFile, DiskView, DrillView, HardwareFault, HeadView, LinkView, Overview, PowerView,
     ReceiverTest, ReceiverView, Safeguards, Said, Sensor, SentMessage,
@@ -270,6 +271,10 @@ pub trait Backend: Send + Sync + 'static {
     fn host_losses(&self) -> Vec<HostLosses>;
     /// The sender of messages about alerts, if there is one.
     fn notifier(&self) -> Option<&dyn Notifier> {
+        None
+    }
+    /// The fill of pools over time, if it is recorded.
+    fn fills(&self) -> Option<&FillStore> {
         None
     }
     /// A file of the console with its type.

@@ -26,6 +26,7 @@ use crate::audit_search::{self, Wanted};
 use crate::backend::{ApplianceInput, ApplianceVerb, DrillInput};
 use crate::call::{Call, Reply, allow as allow_role, may};
 use crate::caller::{By, COOKIE};
+use crate::fill;
 use crate::operations::RequestedOperation;
 use crate::role::{Role, verb};
 use crate::sessions::{AGE_MAX, RequestOrigin, Session};
@@ -375,6 +376,27 @@ pub(crate) fn overview(api: &Api, _: &Call) -> Result<Reply, Failure> {
 
 pub(crate) fn disks(api: &Api, _: &Call) -> Result<Reply, Failure> {
     Reply::of(api.backend.disks()?)
+}
+
+/// The fill of a pool by day, for the last days: 90 unless the query `days` has another number.
+pub(crate) fn pool_growth(api: &Api, call: &Call) -> Result<Reply, Failure> {
+    const DAYS_DEFAULT: usize = 90;
+    let days = match call.query.get("days") {
+        None => DAYS_DEFAULT,
+        Some(text) => text
+            .parse::<usize>()
+            .map_err(|_| Failure::usage(format!("{text:?} is not a number of days, such as 30")))?,
+    };
+    let pool = call.pool()?;
+    let fills = api.backend.fills();
+    let view = fills.and_then(|fills| {
+        fills.view(
+            pool.as_str(),
+            crate::now_ms() / 1000,
+            days.min(fill::DAYS_MAX),
+        )
+    });
+    Reply::of(view.unwrap_or_else(|| fill::GrowthView::empty(pool.as_str())))
 }
 
 pub(crate) fn power(api: &Api, _: &Call) -> Result<Reply, Failure> {

@@ -17,6 +17,7 @@ mod caller;
 pub mod certificate;
 mod connection_slots;
 mod dispatch;
+pub mod fill;
 mod handlers;
 mod hardware_faults;
 mod limits;

@@ -1,6 +1,7 @@
 //! `/metrics`: the last sample in the text format of Prometheus. Names carry their units.
 
 mod filesystems;
+mod growth;
 mod legs;
 mod replication;
 mod safeguards;
@@ -140,7 +141,11 @@ pub(crate) fn text(api: &Api) -> String {
     let mut text = String::new();
     let overview = &seen.overview;
     let families = of_overview(overview).into_iter();
-    for family in families.chain(safeguards::families(overview)) {
+    let forecasts = growth::of_forecasts(overview);
+    for family in families
+        .chain(safeguards::families(overview))
+        .chain(forecasts)
+    {
         family.text(&mut text);
     }
     let statuses: Vec<(&str, &Status)> = seen
@@ -373,6 +378,7 @@ fn of_pools(statuses: &[(&str, &Status)]) -> Vec<Family> {
     }
     families.extend([uptime, problems, errors, healthy, returns, dropped]);
     families.extend(of_spaces(statuses));
+    families.extend(growth::of_pools(statuses));
     families.extend(legs::families(statuses));
     families.extend(replication::families(statuses));
     families

@@ -169,6 +169,10 @@ fn parameters(route: &Route, members: &[(&'static str, Source)]) -> Vec<Value> {
             ));
         }
     }
+    if route.path == "/pools/{pool}/growth" {
+        let schema = json!({"type": "integer", "minimum": 0, "default": 90});
+        all.push(parameter("days", "query", schema, "The maximum number."));
+    }
     if route.path == "/audit" {
         let schema = json!({"type": "integer", "minimum": 0});
         all.push(parameter(

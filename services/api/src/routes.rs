@@ -17,6 +17,7 @@ use crate::accounts::{TokenView, UserView};
 use crate::audit::Entry;
 use crate::backend::{ApplianceInput, DrillInput};
 use crate::call::{Call, Reply};
+use crate::fill::GrowthView;
 use crate::handlers as h;
 use crate::notifications as n;
 use crate::openapi;
@@ -107,6 +108,7 @@ fn others() -> Vec<Route> {
     head("POST", "/pools/{pool}/serve", "Start the pool's server here", Nothing, DONE, ALL, h::serve_pool),
     head("POST", "/pools/{pool}/move", "Hand the pool over to another head", Type(of::<h::Move>), of::<Operation>, WORK, h::move_pool).answering(202),
     head("POST", "/pools/{pool}/requests", "Send any control request to the pool; the role depends on the request", Type(of::<h::Question>), response_or_operation, LOOK, h::request).taking(LISTS_BYTES_MAX),
+    head("GET", "/pools/{pool}/growth", "The fill of the pool by day, and when it will be full; the query `days` is the number of days, 90 by default", Nothing, of::<GrowthView>, LOOK, h::pool_growth),
     head("PATCH", "/pools/{pool}/volumes/{volume}", "Resize, rename or set properties; with `allow_shrink` the name confirms", Type(of::<h::VolumeChange>), DONE, WORK, h::change_volume),
     head("PATCH", "/pools/{pool}/filesystems/{filesystem}", "Rename, or set properties; `sharenfs` needs an administrator", Type(of::<h::FilesystemChange>), DONE, WORK, h::change_filesystem),
     // iSCSI.

@@ -255,6 +255,9 @@ impl Sampler {
                 self.send_events(looking, &pool, Some(by));
             }
         }
+        if let Some(fills) = self.backend.fills() {
+            fills.note(&statuses, now_ms() / 1000);
+        }
         let metrics = metrics(&before, &statuses);
         let left = self.backend.left();
         let faults = looking.hardware.of_all(
@@ -332,6 +335,9 @@ impl Sampler {
             }
             pool.problems
                 .extend(shared.remove(name).unwrap_or_default());
+            pool.forecast = status
+                .zip(self.backend.fills())
+                .and_then(|(status, fills)| fills.forecast(&status.pool.guid, now_ms() / 1000));
             pool
         });
         let mut overview = Overview {
@@ -473,6 +479,7 @@ fn pool_overview(
         session_count: status.map_or(0, sessions),
         uptime_s: status.and_then(|status| Some(status.server.as_ref()?.uptime_s)),
         problems: status.map_or_else(Vec::new, |status| status.problems.clone()),
+        forecast: None,
     }
 }
 

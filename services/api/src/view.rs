@@ -15,6 +15,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::fill::ForecastView;
+
 /// The overview.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Overview {
@@ -94,6 +96,9 @@ pub struct PoolOverview {
     pub uptime_s: Option<u64>,
     /// Exports that cannot be served, in sentences.
     pub problems: Vec<String>,
+    /// When it will be full, if its fill is recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forecast: Option<ForecastView>,
 }
 
 /// A pool that was found, with the head that serves it.

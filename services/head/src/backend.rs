@@ -13,6 +13,7 @@ use api::backend::{
     ApplianceInput, ApplianceVerb, ClusterState, DrillInput, HostLosses, InterfaceCounters,
     Listener, PeerLosses, Progress,
 };
+use api::fill::FillStore;
 use api::view::{DiskView, DrillView, HardwareFault, PowerView, Said, Sensor};
 use api::{Backend, Notifier};
 use cluster::host::{Host as _, Local};
@@ -76,6 +77,7 @@ pub struct Host {
     watches_power: AtomicBool,
     notifications: Arc<Service>,
     slow_servers: SlowServers,
+    fills: FillStore,
 }
 
 impl Host {
@@ -87,9 +89,11 @@ impl Host {
             args.file.clone(),
             &common.settings.state_dir,
         ));
+        let fills = FillStore::open(&common.settings.state_dir, true);
         Self {
             args,
             common,
+            fills,
             notifications,
             sensors: Sensors::default(),
             disk_health: DiskHealths::watched(file),
@@ -120,6 +124,7 @@ impl Host {
         Self {
             safeguards: safeguards::Watch::once(),
             disk_health: DiskHealths::Stored(common.settings.run_dir.join(disk_health::FILE)),
+            fills: FillStore::open(&common.settings.state_dir, false),
             ..Self::new(args, common)
         }
     }
@@ -556,6 +561,10 @@ impl Backend for Host {
 
     fn notifier(&self) -> Option<&dyn Notifier> {
         Some(self.notifications.as_ref())
+    }
+
+    fn fills(&self) -> Option<&FillStore> {
+        Some(&self.fills)
     }
 
     fn console(&self, path: &str) -> Option<(&'static [u8], &'static str)> {

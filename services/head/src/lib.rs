@@ -24,6 +24,7 @@ pub mod move_keys;
 mod move_legs;
 pub mod other_heads;
 pub mod peer_key;
+pub mod pool_growth;
 mod power;
 mod refreshed;
 mod safeguards;

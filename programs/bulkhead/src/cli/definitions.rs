@@ -124,10 +124,11 @@ mod tests {
     }
 
     /// Commands with a definition of their own, and other names of verbs.
-    const NO_OPERATIONS: [&str; 16] = [
+    const NO_OPERATIONS: [&str; 17] = [
         "pool confirm",
         "pool create",
         "pool forget",
+        "pool growth",
         "pool import",
         "pool inspect-legs",
         "pool list",

@@ -37,6 +37,7 @@ use head::accounts::{TokenCommand, UserCommand};
 use head::alert_receivers::AlertCommand;
 use head::args::{HeadCommand, MoveArgs};
 use head::audit_log::AuditCommand;
+use head::pool_growth::GrowthArgs;
 use lab::arguments::LabCommand;
 use leg_server::arguments::LegServerCommand;
 use pool_access::client_export::ExportArgs;
@@ -305,6 +306,8 @@ pub enum Plan {
     Forget(PoolName),
     /// Hand a pool over to another head.
     Move(MoveArgs),
+    /// Show the fill of a pool over time.
+    Growth(GrowthArgs),
     /// Export a volume to a client.
     Export(ExportArgs),
     /// Begin, end or list rescues.

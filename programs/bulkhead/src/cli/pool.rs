@@ -8,6 +8,7 @@ use control::operations::TableOptions;
 use control::operations::pool::{self, create::PoolCreate, events, layout, scrub};
 use control::request::{PoolRequest, Request};
 use head::args::MoveArgs;
+use head::pool_growth::GrowthArgs;
 use pool_access::confirm::Confirmations;
 use pool_server::inspect::InspectArgs;
 use units::PoolName;
@@ -59,6 +60,8 @@ pub enum PoolCommand {
     Move(MoveArgs),
     Events(events::Arguments),
     Scrub(scrub::Arguments),
+    /// Show the fill of a pool by day, and when it will be full
+    Growth(GrowthArgs),
     /// A request to a pool.
     #[command(flatten)]
     Request(pool::PoolCommand),
@@ -193,6 +196,7 @@ impl PoolCommand {
             }),
             Self::InspectLegs(args) => Ok(Plan::Inspect(args)),
             Self::Move(args) => Ok(Plan::Move(args)),
+            Self::Growth(args) => Ok(Plan::Growth(args)),
             Self::Events(args) if args.follow => Ok(Plan::Follow(args.pool)),
             Self::Events(args) => ask(Ok(args.request()), Request::Pool),
             Self::Scrub(args) => ask(args.request(), Request::Pool),

@@ -25,7 +25,7 @@ const DISKS: [&str; 8] = [
 ];
 
 /// Prefixes of the examples of commands without a definition in `control` that no test runs here, and why.
-const ELSEWHERE: [(&str, &str); 20] = [
+const ELSEWHERE: [(&str, &str); 21] = [
     (
         "alert ",
         "needs an appliance file: tests/cluster/notifications.rs",
@@ -33,6 +33,10 @@ const ELSEWHERE: [(&str, &str); 20] = [
     ("head", "never exits, and needs real addresses: proof.api"),
     ("user ", "needs a password: proof.api"),
     ("token ", "needs a user: proof.api"),
+    (
+        "pool growth",
+        "needs the history of a running head: tests/head/growth.rs",
+    ),
     (
         "leg-server",
         "creates a key in /etc, and never exits: tests/legs/pair_of_legs.rs",

@@ -11,6 +11,7 @@ mod encrypted_copies;
 mod encryption;
 mod file_systems;
 mod frozen;
+mod growth;
 mod guest_pools;
 mod hardware;
 mod help_examples;
