@@ -88,6 +88,12 @@ PAGES: dict[str, Page] = {
                ("bulkhead pool events tank", MIRROR), ("bulkhead pool offline", MIRROR),
                ("bulkhead pool replace tank OLD NEW", "rm -f /srv/disks/d3; truncate -s 1G /srv/disks/d3\n")),
     ),
+    "pool-growth": Page(
+        before="export BULKHEAD_SEARCH=/srv/disks\n" + DISKS + "bulkhead pool create tank mirror /srv/disks/d1 /srv/disks/d2; serve tank\n"
+        "bulkhead volume create tank/vm0 --size 64M --sparse\n",
+        instead=tuple((f"DISK{number}", f"/srv/disks/d{number}") for number in range(1, 7)),
+        elsewhere=(("bulkhead pool growth", "needs a history of days: programs/bulkhead/tests/head/growth.rs"),),
+    ),
     "encryption": Page(
         before=POOL + "install -d /etc/bulkhead/key-programs; printf '#!/bin/sh\\necho a passphrase of $1\\n' > /etc/bulkhead/key-programs/vault;"
         " chmod 755 /etc/bulkhead/key-programs/vault; serve tank\n",
