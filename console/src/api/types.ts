@@ -97,6 +97,8 @@ export interface components {
         } | {
             replacement: components["schemas"]["ReplacementView"];
         } | {
+            plan: components["schemas"]["PlanView"];
+        } | {
             space: components["schemas"]["SpaceView"][];
         } | {
             volume: components["schemas"]["VolumeView"];
@@ -788,6 +790,11 @@ export interface components {
         DeviceView: {
             /**
              * Format: uint64
+             * @description Allocated bytes of it.
+             */
+            allocated?: number;
+            /**
+             * Format: uint64
              * @description Blocks with a checksum mismatch.
              */
             checksum_errors: number;
@@ -810,6 +817,11 @@ export interface components {
             repaired?: number;
             /** @description `data`, `log`, `cache` or `spare`. */
             role: string;
+            /**
+             * Format: uint64
+             * @description Capacity of a group in bytes, with parity; 0 for a member of a group, and where it is unknown.
+             */
+            size?: number;
             /** @description `ONLINE`, `DEGRADED`, `FAULTED`, `OFFLINE`, `UNAVAIL`, `REMOVED`. */
             state: string;
             /**
@@ -1588,6 +1600,26 @@ export interface components {
              */
             used: number;
         };
+        /** @description The fill of a pool at one time. In bytes. */
+        FillView: {
+            /**
+             * Format: uint64
+             * @description Seconds since 1970.
+             */
+            at: number;
+            /** @description Its groups. */
+            groups: components["schemas"]["GroupFill"][];
+            /**
+             * Format: uint64
+             * @description Capacity for datasets.
+             */
+            usable: number;
+            /**
+             * Format: uint64
+             * @description Used space of the datasets, with reservations.
+             */
+            used: number;
+        };
         /** @description One mistake. */
         Finding: {
             /** @description Its kind. */
@@ -1607,6 +1639,34 @@ export interface components {
         FindingSeverity: "hint" | "warning" | "error";
         /** @description The certificate of a pool, identified by its fingerprint. */
         Fingerprint: string;
+        /** @description When a pool will be full, at the rate of the last 30 days. */
+        ForecastView: {
+            /**
+             * Format: int64
+             * @description Growth of the used space a day, in bytes; negative if it shrinks.
+             */
+            bytes_per_day?: number | null;
+            /**
+             * Format: uint64
+             * @description Days with a sample that were used.
+             */
+            days_used: number;
+            /**
+             * Format: uint64
+             * @description When it is full, in seconds since 1970.
+             */
+            full_at?: number | null;
+            /**
+             * Format: uint64
+             * @description Whole days from the newest sample until it is full.
+             */
+            full_in_days?: number | null;
+            /**
+             * @description `growing`, `steady` (it does not grow, or is not full within ten years), or `unknown`: fewer than five days with a
+             *     sample, or none in the last two days.
+             */
+            state: string;
+        };
         /** @description A volume with paused writes of clients. Times are in milliseconds since 1970. */
         FrozenView: {
             /**
@@ -1620,6 +1680,46 @@ export interface components {
              */
             until_ms: number;
         };
+        /** @description A group of data before and after a change. */
+        GroupChange: {
+            /**
+             * Format: uint64
+             * @description Allocated bytes after; none if it is gone then.
+             */
+            allocated_after?: number | null;
+            /**
+             * Format: uint64
+             * @description Allocated bytes before; none if it is new.
+             */
+            allocated_before?: number | null;
+            /** @description Its name. A group that does not exist yet is named by its devices. */
+            group: string;
+            /**
+             * Format: uint64
+             * @description Capacity after.
+             */
+            size_after?: number | null;
+            /**
+             * Format: uint64
+             * @description Capacity before.
+             */
+            size_before?: number | null;
+        };
+        /** @description The fill of a group of devices. In bytes, with parity. */
+        GroupFill: {
+            /**
+             * Format: uint64
+             * @description Allocated bytes.
+             */
+            allocated: number;
+            /** @description Its name. */
+            group: string;
+            /**
+             * Format: uint64
+             * @description Capacity.
+             */
+            size: number;
+        };
         /** @description The redundancy of one group. */
         GroupKind: "stripe" | "mirror" | {
             raidz: {
@@ -1632,6 +1732,17 @@ export interface components {
         };
         /** @description The purpose of a group. */
         GroupRole: "data" | "log" | "cache" | "spare";
+        /** @description The fill of a pool over time, and when it will be full. */
+        GrowthView: {
+            /** @description The first sample of each day, the oldest first. */
+            days: components["schemas"]["FillView"][];
+            /** @description When it will be full. */
+            forecast: components["schemas"]["ForecastView"];
+            /** @description The first sample of each of the last 48 hours with a sample, the oldest first. */
+            hours: components["schemas"]["FillView"][];
+            /** @description The pool. */
+            pool: string;
+        };
         /** @description A fault that the hardware of a head reports. */
         HardwareFault: {
             /** @description The model, serial number and slot of a disk, as far as they are known. */
@@ -2057,6 +2168,21 @@ export interface components {
              * @default false
              */
             without_keys?: boolean;
+        };
+        /** @description Bytes that a device reads and writes for a change. */
+        MovedBytes: {
+            /** @description The device, or the group. */
+            device: string;
+            /**
+             * Format: uint64
+             * @description Bytes that are read from it.
+             */
+            read: number;
+            /**
+             * Format: uint64
+             * @description Bytes that are written to it.
+             */
+            written: number;
         };
         /** @description Export a volume; changes an export of the same name. */
         NbdExport: {
@@ -2484,8 +2610,90 @@ export interface components {
              */
             line?: number | null;
         };
+        /** @description The consequences of a change of a pool's devices. The pool is not changed. In bytes and seconds. */
+        PlanView: {
+            /** @description `add`, `attach`, `remove`, `replace` or `expand`. */
+            change: string;
+            /** @description The command that makes the change. */
+            command: string;
+            /**
+             * Format: uint64
+             * @description Estimated duration.
+             */
+            duration_s?: number | null;
+            /**
+             * Format: uint64
+             * @description The same after.
+             */
+            full_percent_after?: number | null;
+            /**
+             * Format: uint64
+             * @description Fill of the usable space before, in percent.
+             */
+            full_percent_before?: number | null;
+            /** @description Groups of data, before and after. */
+            groups: components["schemas"]["GroupChange"][];
+            /** @description The redundancy until the change is complete, in sentences. */
+            meanwhile: string[];
+            /** @description Bytes that devices read and write for it. A group of a removal is named as a whole. */
+            moves: components["schemas"]["MovedBytes"][];
+            /** @description Further consequences, in sentences. */
+            notes?: string[];
+            /** @description The pool. */
+            pool: string;
+            /** @description The measured rate that `duration_s` is based on; none if no comparable work was measured. */
+            rate?: components["schemas"]["RateView"] | null;
+            /** @description Why the change would be refused, in a sentence with the remedy. */
+            refused?: string | null;
+            /**
+             * Format: uint64
+             * @description Bytes that the progress of the work counts: each block once, with parity where the work counts parity.
+             */
+            total: number;
+            /**
+             * Format: uint64
+             * @description The same after.
+             */
+            usable_after?: number | null;
+            /**
+             * Format: uint64
+             * @description Usable space of the pool before, if known.
+             */
+            usable_before?: number | null;
+        };
         /** @description The result of a plan; an invalid file has no plan. */
         Planned: components["schemas"]["AppliancePlan"] | components["schemas"]["ApplianceCheckReport"];
+        /** @description A change of the devices of a pool. */
+        PlannedChange: {
+            add: {
+                /** @description The devices to add. */
+                groups: components["schemas"]["DeviceGroup"][];
+            };
+        } | {
+            attach: {
+                /** @description Device or raidz group of the pool. */
+                existing: string;
+                /** @description Device to add. */
+                new: string;
+            };
+        } | {
+            remove: {
+                /** @description Device or group of the pool. */
+                device: string;
+            };
+        } | {
+            replace: {
+                /** @description Its replacement. */
+                new: string;
+                /** @description Device of the pool. */
+                old: string;
+            };
+        } | {
+            expand: {
+                /** @description Device of the pool. */
+                device: string;
+            };
+        };
         /** @description One pool, served by one head at a time. */
         Pool: {
             /** @description Addresses that move with it. Clients connect to these only. */
@@ -2867,6 +3075,8 @@ export interface components {
         PoolOverview: {
             /** @description Its addresses for clients. */
             addresses: string[];
+            /** @description When it will be full, if its fill is recorded. */
+            forecast?: components["schemas"]["ForecastView"] | null;
             /** @description The heads that may serve it. */
             heads: string[];
             /** @description The head that should serve it. */
@@ -2911,6 +3121,11 @@ export interface components {
              * @description Volumes in it.
              */
             volume_count: number;
+        };
+        /** @description Show the consequences of a change of the devices without making it. */
+        PoolPlan: {
+            /** @description The change. */
+            change: components["schemas"]["PlannedChange"];
         };
         /** @description The distribution of client reads over the legs of mirrors. */
         PoolReadBalancing: {
@@ -2993,6 +3208,8 @@ export interface components {
             get: components["schemas"]["PoolGet"];
         } | {
             history: components["schemas"]["PoolHistory"];
+        } | {
+            plan: components["schemas"]["PoolPlan"];
         } | {
             set: components["schemas"]["PoolSet"];
         } | {
@@ -3142,6 +3359,8 @@ export interface components {
             space?: components["schemas"]["PoolSpace"] | null;
             /** @description Whether all I/O is paused because devices are missing. */
             suspended: boolean;
+            /** @description Long work on its devices that is not complete: scrub, resilver, removal, expansion. */
+            work?: components["schemas"]["WorkView"][];
             /** @description Since when writes are paused, and why, if they are. */
             writes_wait?: components["schemas"]["WritesWait"] | null;
         };
@@ -3454,6 +3673,21 @@ export interface components {
         QuorumRule: "two-node" | "witness" | "majority";
         /** @description Bytes that a copy of a pool may read in a second, each block counted once. */
         RateMax: string;
+        /** @description A measured rate. */
+        RateView: {
+            /**
+             * Format: uint64
+             * @description Bytes a second of the planned work.
+             */
+            bytes_per_s: number;
+            /**
+             * Format: uint64
+             * @description When that ended, in seconds since 1970; 0 if it runs.
+             */
+            ended: number;
+            /** @description The measured work, such as `scrub`. */
+            measured_by: string;
+        };
         /** @description The leg of a mirror that a client read uses, if several legs are current. */
         ReadBalancing: "prefer-local" | "least-pending";
         /** @description A receiver of messages about alerts. It has exactly one of `mail`, `webhook`, `alertmanager`, `ntfy` and `program`. */
@@ -5496,6 +5730,40 @@ export interface components {
             /** @description The heads at which it does not count. */
             without_vote: string[];
         };
+        /** @description Long work on the devices of a pool. One form for all kinds. In bytes and seconds. */
+        WorkView: {
+            /**
+             * Format: uint64
+             * @description Mean bytes a second, if measured.
+             */
+            bytes_per_s?: number | null;
+            /**
+             * Format: uint64
+             * @description Bytes done.
+             */
+            done: number;
+            /** @description The group that is removed or expanded. */
+            group?: string | null;
+            /** @description `scrub`, `resilver`, `error scrub`, `removal` or `expansion`. */
+            kind: string;
+            /**
+             * Format: uint64
+             * @description Estimated remaining seconds at that rate.
+             */
+            remaining_s?: number | null;
+            /**
+             * Format: uint64
+             * @description When it began, in seconds since 1970.
+             */
+            started: number;
+            /** @description `running`, or `paused`: by an administrator, or an expansion until a resilver is complete. */
+            state: string;
+            /**
+             * Format: uint64
+             * @description Bytes in all.
+             */
+            total: number;
+        };
         /** @description Writes of a pool are paused, and with them its administrative changes. */
         WritesWait: {
             /**
@@ -5591,12 +5859,17 @@ export type FilesystemSet = components['schemas']['FilesystemSet'];
 export type FilesystemShow = components['schemas']['FilesystemShow'];
 export type FilesystemUserspace = components['schemas']['FilesystemUserspace'];
 export type FilesystemView = components['schemas']['FilesystemView'];
+export type FillView = components['schemas']['FillView'];
 export type Finding = components['schemas']['Finding'];
 export type FindingSeverity = components['schemas']['FindingSeverity'];
 export type Fingerprint = components['schemas']['Fingerprint'];
+export type ForecastView = components['schemas']['ForecastView'];
 export type FrozenView = components['schemas']['FrozenView'];
+export type GroupChange = components['schemas']['GroupChange'];
+export type GroupFill = components['schemas']['GroupFill'];
 export type GroupKind = components['schemas']['GroupKind'];
 export type GroupRole = components['schemas']['GroupRole'];
+export type GrowthView = components['schemas']['GrowthView'];
 export type HardwareFault = components['schemas']['HardwareFault'];
 export type Head = components['schemas']['Head'];
 export type HeadAsked = components['schemas']['HeadAsked'];
@@ -5637,6 +5910,7 @@ export type Mail = components['schemas']['Mail'];
 export type MailTls = components['schemas']['MailTls'];
 export type Metrics = components['schemas']['Metrics'];
 export type Move = components['schemas']['Move'];
+export type MovedBytes = components['schemas']['MovedBytes'];
 export type NbdExport = components['schemas']['NbdExport'];
 export type NbdExportDocument = components['schemas']['NbdExportDocument'];
 export type NbdList = components['schemas']['NbdList'];
@@ -5665,7 +5939,9 @@ export type Pdu = components['schemas']['Pdu'];
 export type Peer = components['schemas']['Peer'];
 export type Permissions = components['schemas']['Permissions'];
 export type Place = components['schemas']['Place'];
+export type PlanView = components['schemas']['PlanView'];
 export type Planned = components['schemas']['Planned'];
+export type PlannedChange = components['schemas']['PlannedChange'];
 export type Pool = components['schemas']['Pool'];
 export type PoolAdd = components['schemas']['PoolAdd'];
 export type PoolAddHead = components['schemas']['PoolAddHead'];
@@ -5691,6 +5967,7 @@ export type PoolName = components['schemas']['PoolName'];
 export type PoolOffline = components['schemas']['PoolOffline'];
 export type PoolOnline = components['schemas']['PoolOnline'];
 export type PoolOverview = components['schemas']['PoolOverview'];
+export type PoolPlan = components['schemas']['PoolPlan'];
 export type PoolReadBalancing = components['schemas']['PoolReadBalancing'];
 export type PoolRemove = components['schemas']['PoolRemove'];
 export type PoolReplace = components['schemas']['PoolReplace'];
@@ -5723,6 +6000,7 @@ export type Question = components['schemas']['Question'];
 export type Quorum = components['schemas']['Quorum'];
 export type QuorumRule = components['schemas']['QuorumRule'];
 export type RateMax = components['schemas']['RateMax'];
+export type RateView = components['schemas']['RateView'];
 export type ReadBalancing = components['schemas']['ReadBalancing'];
 export type Receiver = components['schemas']['Receiver'];
 export type ReceiverTest = components['schemas']['ReceiverTest'];
@@ -5852,6 +6130,7 @@ export type When = components['schemas']['When'];
 export type Who = components['schemas']['Who'];
 export type Witness = components['schemas']['Witness'];
 export type WitnessView = components['schemas']['WitnessView'];
+export type WorkView = components['schemas']['WorkView'];
 export type WritesWait = components['schemas']['WritesWait'];
 export type $defs = Record<string, never>;
 export type operations = Record<string, never>;

@@ -7,6 +7,7 @@ import { confirmed, poolPath } from "../api/paths";
 import { FormDialog } from "../parts/dialog";
 import { Check, DiskChoice, Select, TextArea } from "../parts/fields";
 import { bytes } from "../parts/format";
+import { PlanPreview } from "../parts/growth";
 import { shortened } from "../parts/topology";
 import { useLoaded } from "../state/loaded";
 import { groupsOf, layoutProblem, LAYOUTS, type Layout } from "./layouts";
@@ -86,6 +87,7 @@ export function RemoveDevice({ pool, device, onClose }: { pool: string; device: 
           ? "Its data is moved to the other devices first, which must have room for it. Then it is no part of the pool any more."
           : "It is no part of the pool any more. The pool loses no data."}
       </p>
+      <PlanPreview pool={pool} change={{ remove: { device: device.name } }} />
     </FormDialog>
   );
 }

@@ -10,6 +10,7 @@ import { FormDialog } from "../parts/dialog";
 import { Check, Select } from "../parts/fields";
 import { EventList } from "../parts/events";
 import { bytes, duration, moment, plural } from "../parts/format";
+import { GrowthCard, WorkCard } from "../parts/growth";
 import { LegsCard } from "../parts/legs";
 import { List } from "../parts/list";
 import { Said } from "../parts/said";
@@ -63,6 +64,7 @@ export function PoolPage({ name }: { name: string }) {
       <div class="grid">
         <Summary state={state} />
         {pool && <ScrubCard pool={pool} />}
+        {pool && <WorkCard work={pool.work ?? []} />}
         {pool?.legs && <LegsCard legs={pool.legs} />}
         {pool && (
           <Card title="Devices" wide actions={
@@ -82,6 +84,7 @@ export function PoolPage({ name }: { name: string }) {
         )}
         <ReplacementCard pool={name} />
         {pool && (pool.damaged ?? []).length > 0 && <Damage damaged={pool.damaged ?? []} />}
+        {state.state === "served" && <GrowthCard pool={name} />}
         {state.state === "served" && <SchedulesCard pool={name} />}
         {state.state === "served" && <KeysCard pool={name} />}
         {state.state === "served" && <PortalsCard pool={name} />}

@@ -57,10 +57,24 @@ export async function watchesScrub({ browser, head }) {
   await card.getByText(/Scrub running: \d+ %, .+ of .+, nothing to repair/).waitFor();
   await button(card, "Pause").click();
   await card.getByText(/Scrub paused: \d+ %/).waitFor();
+  const work = page.getByRole("region", { name: "Work on the devices" });
+  await work.getByText(/scrub paused: \d+ %, .+ of .+/).waitFor();
   head.slowDown(null);
   await assertAccessible(page, "a paused scrub");
   await button(card, "Go on").click();
   await card.getByText(/Scrub finished.*nothing to repair/).waitFor();
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+}
+
+/** The fill of a pool with its groups. The first sample is there as soon as the head has seen the pool. */
+export async function showsGrowth({ browser }) {
+  const page = await browser.page({ role: "operator", path: "pools/tank" });
+  const card = page.getByRole("region", { name: "Growth" });
+  await card.getByRole("img", { name: /^Used space from .+ on \d{4}-\d\d-\d\d to .+/ }).waitFor();
+  await card.getByText(/^No forecast: 1 of the last 30 days have a sample/).waitFor();
+  await card.getByRole("meter", { name: "Fill of mirror-0" }).waitFor();
+  await assertAccessible(page, "the growth of a pool");
   assert.deepEqual(page.wrong, []);
   await page.context().close();
 }
