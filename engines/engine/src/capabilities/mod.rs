@@ -62,6 +62,13 @@ pub trait Engine: Send + Sync {
     /// device.
     fn same_host_and_locked(&self, candidate: &Candidate) -> Result<SafeToOwn, PoolError>;
 
+    /// Has the storage itself refuse each later request of the pool's last owner, and returns the proof of that. `None`
+    /// where the storage has no such means: then the host of the last owner must be stopped.
+    fn refuse_last_owner(&self, candidate: &Candidate) -> Option<Result<SafeToOwn, PoolError>> {
+        let _ = candidate;
+        None
+    }
+
     /// Claims the disks of `candidate` against other processes and, if they support reservations, against other hosts,
     /// until the claimed pool is dropped. Refuses a pool with a newest state that might be on missing devices, and one
     /// that was written after its labels were read.

@@ -116,6 +116,7 @@ pub struct SafeToOwn {
     previous: Previous,
     may_skip_watch: bool,
     needs_activity_check: bool,
+    refused_from: Option<u64>,
 }
 
 impl std::fmt::Debug for SafeToOwn {
@@ -191,6 +192,24 @@ impl SafeToOwn {
         })
     }
 
+    /// The storage refuses each later request of the client that owned the pool last, from this epoch of the storage's
+    /// map on. No host is powered off for that; a reply that the previous owner sends to its own clients is not
+    /// prevented.
+    ///
+    /// Created by engines, which have the storage refuse that client and then obtain the map.
+    pub fn blocklisted(candidate: &Candidate, epoch: u64) -> Self {
+        Self {
+            may_skip_watch: true,
+            refused_from: Some(epoch),
+            ..Self::of(candidate)
+        }
+    }
+
+    /// Returns the epoch from which on the storage refuses the previous owner, if it does.
+    pub const fn refused_from(&self) -> Option<u64> {
+        self.refused_from
+    }
+
     /// The number of the pool that it is about.
     pub const fn pool_guid(&self) -> u64 {
         self.pool_guid
@@ -218,6 +237,7 @@ impl SafeToOwn {
             previous: Previous::NoHost,
             may_skip_watch: false,
             needs_activity_check: false,
+            refused_from: None,
         }
     }
 }
