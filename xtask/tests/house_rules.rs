@@ -9,6 +9,7 @@ const LINES_MAX: usize = 1000;
 
 /// The crates that talk to the C library.
 const UNSAFE_ALLOWED: &[&str] = &[
+    "engines/ceph-sys/",
     "engines/zpool-sys/",
     "engines/zpool/",
     "protocols/kerberos/",
