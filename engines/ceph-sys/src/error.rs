@@ -54,7 +54,7 @@ pub(crate) fn c_string(text: &str) -> Result<CString> {
 /// Copies a string of C; none if the pointer is null.
 ///
 /// # Safety
-/// `text` is null, or points to a string that ends in NUL and does not change during the call.
+/// `text` is null, or points to a string with a final NUL, which does not change during the call.
 pub(crate) unsafe fn copied(text: *const c_char) -> Option<String> {
     if text.is_null() {
         return None;
@@ -64,7 +64,7 @@ pub(crate) unsafe fn copied(text: *const c_char) -> Option<String> {
     Some(text.to_string_lossy().into_owned())
 }
 
-/// Splits a buffer of names, each of which ends in NUL.
+/// Splits a buffer of names, each with a final NUL.
 pub(crate) fn names(buffer: &[u8]) -> Vec<String> {
     let names = buffer.split(|byte| *byte == 0);
     let names = names.filter(|name| !name.is_empty());
