@@ -28,7 +28,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build install deb deb-witness demo demo-legs demo-single test check nightly lint unit conformance crash crash-files crash-volumes legs hostile files rollback operations operations-crash operations-steps guide growth runbooks races repeats older-locks mounted-files requests api drill drill-short drill-examples stock linux fuzz bench console screenshots libzpool release release-check repository upgrades
+.PHONY: help deps build install deb deb-witness demo demo-legs demo-single test check nightly lint unit conformance crash crash-files crash-volumes legs hostile files rollback operations operations-crash operations-steps guide growth ceph runbooks races repeats older-locks mounted-files requests api drill drill-short drill-examples stock linux fuzz bench console screenshots libzpool release release-check repository upgrades
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -87,6 +87,8 @@ lint: ## formatting, clippy, layers, house rules
 # cargo fmt does not see modules that a macro declares.
 	$(CARGO) fmt --check -- $$(find core/control/src/operations -name '*.rs')
 	cd fuzz && ../$(CARGO) metadata --locked --format-version 1 > /dev/null
+	cd engines/ceph && ../../$(CARGO) fmt --check -p ceph -p ceph-sys
+	cd engines/ceph && ../../$(CARGO) metadata --locked --format-version 1 > /dev/null
 	scripts/lint.sh
 	scripts/audit.sh
 	$(CARGO) test --locked -q -p xtask
@@ -160,6 +162,10 @@ guide: build ## the commands of the guide, as its reader would run them
 growth: build ## plans of growth next to Ceph's tools, the field report, and a small real cluster
 	@scripts/deps.sh ceph
 	$(PYTHON) -m proof.growth
+
+ceph: ## the engine on Ceph, on a small real cluster: scenarios, random I/O, frozen and killed owners, a full pool
+	@scripts/deps.sh ceph
+	$(PYTHON) -m proof.ceph $(if $(SEED),--seed $(SEED))
 
 runbooks: build ## the commands of the runbooks, on two heads of a lab
 	@scripts/deps.sh test

@@ -41,8 +41,9 @@ libzpool_packages=(dpkg-dev libblkid-dev uuid-dev libudev-dev libtirpc-dev libss
 # for filebench: its build dependencies, and the peers in the comparison.
 linux_packages=(qemu-system-x86 cpio kmod linux-source iproute2 make libelf-dev attr
     autoconf automake libtool flex bison nfs-ganesha nfs-ganesha-vfs)
-# Ceph's tools, which plans of growth run, and the daemons of a small cluster: 200 MB, so only for the nightly runs.
-ceph_packages=(ceph-base ceph-common ceph-mon ceph-mgr ceph-osd)
+# Ceph's tools, which plans of growth run, the daemons of a small cluster, and the libraries of the engine on Ceph: 200
+# MB, so only for the nightly runs.
+ceph_packages=(ceph-base ceph-common ceph-mon ceph-mgr ceph-osd librados-dev librbd-dev)
 
 # shellcheck disable=SC1091
 . /etc/os-release

@@ -100,6 +100,7 @@ NIGHTLY: dict[int, tuple[Step, ...]] = {
         Step("hostile", "make hostile", "b"),
         Step("operations-steps", "make operations-steps STRIDE=60", "b"),
         Step("growth", "make growth", "b"),
+        Step("ceph", "make ceph", "b"),
     ),
 }
 

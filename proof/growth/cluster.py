@@ -135,6 +135,19 @@ class Ceph:
         self.ceph("osd", "new", identity, str(osd))
         self._start(f"osd.{osd}", ["ceph-osd", "-i", str(osd)])
 
+    def add_hosts(self, count: int) -> None:
+        """Creates a disk on each of this number of hosts, and returns when all run."""
+        weight = f"{DISK_GIB / 1024:.5f}"
+        for osd in range(count):
+            self.add_disk(osd)
+            self.ceph("osd", "crush", "add", f"osd.{osd}", weight, f"host=c{osd}", "root=default")
+        self.wait_until_up(count)
+
+    def add_pool(self, name: str, groups: int) -> None:
+        """Creates a pool for images."""
+        self.ceph("osd", "pool", "create", name, str(groups), str(groups))
+        self.ceph("osd", "pool", "application", "enable", name, "rbd")
+
     def wait_until_up(self, count: int) -> None:
         """Returns when this number of disks runs."""
         wait_until(f"{count} disks are up", lambda: self.document("osd", "stat")["num_up_osds"] == count, CLEAN_SECONDS, POLL_SECONDS)
@@ -180,13 +193,8 @@ def proof(folder: Path) -> None:
 
 
 def _fill(cluster: Ceph) -> None:
-    weight = f"{DISK_GIB / 1024:.5f}"
-    for osd in range(3):
-        cluster.add_disk(osd)
-        cluster.ceph("osd", "crush", "add", f"osd.{osd}", weight, f"host=c{osd}", "root=default")
-    cluster.wait_until_up(3)
-    cluster.ceph("osd", "pool", "create", "rbd", str(GROUPS), str(GROUPS))
-    cluster.ceph("osd", "pool", "application", "enable", "rbd", "rbd")
+    cluster.add_hosts(3)
+    cluster.add_pool("rbd", GROUPS)
     cluster.wait_until_clean()
     options = [f"--conf={cluster.conf}", f"--keyring={cluster.keyring}", "-p", "rbd"]
     writes = ["bench", "600", "write", "--no-cleanup", "-b", "1M", "-t", "4", "--max-objects", str(DATA_MIB)]

@@ -1,0 +1,1 @@
+"""The engine on Ceph, on a real cluster in a network namespace."""

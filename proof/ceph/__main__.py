@@ -1,0 +1,81 @@
+"""Runs the tests of the engine on Ceph on a small real cluster: a monitor, a manager and three disks.
+
+The crates of that engine are a workspace of their own, because they link librbd. They are built first, since the
+cluster's network namespace reaches no registry.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import subprocess
+from pathlib import Path
+
+from proof import runtime
+from proof.growth.cluster import GROUPS, NEEDED, Ceph
+from proof.network import leave_the_machines_network
+from proof.process import die_with_parent, missing_programs
+from proof.runtime import REPOSITORY, ProofError
+
+CARGO = REPOSITORY / "scripts" / "cargo.sh"
+ARGUMENTS = ["--manifest-path", "engines/ceph/Cargo.toml", "--target-dir", "target/ceph", "--locked", "--workspace"]
+HEADERS = (Path("/usr/include/rbd/librbd.h"), Path("/usr/include/rados/librados.h"))
+SMALL_GROUPS = 8
+QUOTA_BYTES = 256 << 20
+"""Of the pools that tests fill."""
+BUILD_SECONDS = 1800.0
+TEST_SECONDS = 1800.0
+
+
+def _cargo(words: list[str], seconds: float, env: dict[str, str]) -> bool:
+    """Runs Cargo with its output on this one's, and returns whether it succeeded."""
+    argv = [str(CARGO), *words]
+    try:
+        child = subprocess.run(argv, cwd=REPOSITORY, env={**os.environ, **env}, timeout=seconds, preexec_fn=die_with_parent)
+    except subprocess.TimeoutExpired as error:
+        raise ProofError(f"{' '.join(argv)} did not end within {seconds:g} s") from error
+    return child.returncode == 0
+
+
+def _cluster(folder: Path) -> Ceph:
+    cluster = Ceph(folder)
+    cluster.add_hosts(3)
+    # Otherwise each snapshot and each entry of the blocklist blocks for a second.
+    cluster.ceph("config", "set", "mon", "paxos_propose_interval", "0.05")
+    cluster.add_pool("rbd", GROUPS)
+    for name in ("small", "full"):
+        cluster.add_pool(name, SMALL_GROUPS)
+        cluster.ceph("osd", "pool", "set-quota", name, "max_bytes", str(QUOTA_BYTES))
+    cluster.wait_until_clean()
+    return cluster
+
+
+def main(argv: list[str]) -> int:
+    """Returns the exit status."""
+    parser = argparse.ArgumentParser(prog="proof.ceph", description=__doc__)
+    parser.add_argument("--seed", type=int, help="replays the random choices of a run")
+    parser.add_argument("--only", help="runs the tests with this in their names")
+    arguments = parser.parse_args(argv)
+    missing = [*missing_programs(NEEDED), *(str(path) for path in HEADERS if not path.exists())]
+    if missing:
+        print(f"ceph: skipped: install ceph-mon ceph-mgr ceph-osd librados-dev librbd-dev ({', '.join(missing)})")
+        return 0
+    if not _cargo(["test", *ARGUMENTS, "--no-run"], BUILD_SECONDS, {}):
+        raise ProofError("the engine on Ceph does not build")
+    leave_the_machines_network()
+    seed = arguments.seed if arguments.seed is not None else random.getrandbits(32)
+    with runtime.scratch("ceph") as folder:
+        cluster = _cluster(folder)
+        try:
+            env = {"BULKHEAD_CEPH_CONF": str(cluster.conf), "BULKHEAD_SEED": str(seed)}
+            # One after the other: each has the cluster for itself, and prints its figures.
+            words = ["--include-ignored", "--test-threads", "1", *([arguments.only] if arguments.only else [])]
+            is_passed = _cargo(["test", *ARGUMENTS, "--offline", "--no-fail-fast", "--", *words], TEST_SECONDS, env)
+        finally:
+            cluster.end()
+    return runtime.verdict([] if is_passed else [f"a test failed; replay with --seed {seed}"], f"ceph: seed {seed}")
+
+
+if __name__ == "__main__":
+    runtime.command(main)
