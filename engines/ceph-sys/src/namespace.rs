@@ -16,6 +16,9 @@ const NAMESPACE_LIST_BYTES_MAX: usize = 4 << 20;
 /// Longest list of images.
 const IMAGES_MAX: usize = 1 << 20;
 
+/// A key of an omap with its value.
+type Entry = (String, Vec<u8>);
+
 /// A namespace, the empty one included. Namespaces of one cluster share its client.
 #[derive(Debug)]
 pub struct Namespace {
@@ -229,7 +232,8 @@ impl Namespace {
         }
     }
 
-    fn page(&self, object: &CString, after: &str) -> Result<(Vec<(String, Vec<u8>)>, bool)> {
+    /// Returns the entries after the key `after`, and whether there are more.
+    fn page(&self, object: &CString, after: &str) -> Result<(Vec<Entry>, bool)> {
         let (after, prefix) = (c_string(after)?, c_string("")?);
         // SAFETY: creates an operation, which `ReadOp` releases.
         let op = ReadOp(unsafe { raw::rados_create_read_op() });
@@ -377,7 +381,7 @@ impl Drop for ReadOp {
 struct Entries(*mut c_void);
 
 impl Entries {
-    fn next(&self) -> Result<Option<(String, Vec<u8>)>> {
+    fn next(&self) -> Result<Option<Entry>> {
         let (mut key, mut key_len) = (ptr::null_mut(), 0);
         let (mut value, mut value_len) = (ptr::null_mut(), 0);
         // SAFETY: the iterator is live; the results are its own, valid until the next call.
