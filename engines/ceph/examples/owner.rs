@@ -1,8 +1,9 @@
-//! An owner of a shelf for the tests that stop or kill it: `owner NAMESPACE write`, or `owner NAMESPACE rollback STEP`.
+//! An owner of a shelf for the tests that stop or kill it: `owner NAMESPACE write`, `owner NAMESPACE rollback STEP` or
+//! `owner NAMESPACE change STEP`.
 //!
 //! `write` fills the volume `tank/v` from several threads until the volume is gone, prints a line for each batch of
 //! completed writes, and fails on any other error of a write. `rollback` rolls the volume back to
-//! `tank/v@1`, and is killed before the step of that number.
+//! `tank/v@1`, `change` creates and destroys a volume and snapshots; both are killed before the step of that number.
 
 #![forbid(unsafe_code)]
 
@@ -17,8 +18,10 @@ use std::time::Duration;
 
 use block_device::{ErrorKind, WaitMode};
 use ceph::StepProbe;
+use engine::dataset::{Depth, VolumeSpec};
 use engine::pool::{ImportOptions, SafeToOwn};
 use engine::{Engine as _, Pool, Volume};
+use units::ByteCount;
 
 const WRITERS: u64 = 8;
 const WRITE_BYTES: u64 = 4096;
@@ -69,16 +72,14 @@ fn write(volume: &Arc<dyn Volume>) -> bool {
     is_right.into_inner()
 }
 
-fn roll_back(namespace: &str, kill_at: u32) {
-    let (armed, main) = (
-        Arc::new(AtomicBool::new(false)),
-        std::thread::current().id(),
-    );
-    let count = AtomicU32::new(0);
+/// Opens the shelf, and performs `changes` on it. The process is killed before the step `kill_at` of them.
+fn killed(namespace: &str, kill_at: u32, changes: impl FnOnce(&dyn Pool, &AtomicBool)) {
+    let (armed, count) = (Arc::new(AtomicBool::new(false)), AtomicU32::new(0));
     let is_armed = Arc::clone(&armed);
     let probe: StepProbe = Arc::new(move |name| {
-        // Other threads remove discarded images.
-        if std::thread::current().id() != main || !is_armed.load(Ordering::Relaxed) {
+        // This thread removes discarded images, in no fixed order with the changes.
+        let is_collector = std::thread::current().name() == Some("ceph-collect");
+        if is_collector || !is_armed.load(Ordering::Relaxed) {
             return;
         }
         if count.fetch_add(1, Ordering::Relaxed) + 1 == kill_at {
@@ -88,14 +89,30 @@ fn roll_back(namespace: &str, kill_at: u32) {
         }
     });
     let pool = import(namespace, Some(probe));
-    let volume = pool
-        .open_volume(&support::volume("tank/v"), Default::default())
-        .expect("open");
+    changes(&*pool, &armed);
+}
+
+fn roll_back(pool: &dyn Pool, armed: &AtomicBool) {
+    let volume = pool.open_volume(&support::volume("tank/v"), Default::default());
+    let volume = volume.expect("open");
     let paused = volume.pause(Duration::from_secs(10)).expect("paused");
     armed.store(true, Ordering::Relaxed);
-    paused
-        .rollback(&support::snapshot("tank/v@1"))
-        .expect("rolled back");
+    let snapshot = support::snapshot("tank/v@1");
+    paused.rollback(&snapshot).expect("rolled back");
+}
+
+fn change(pool: &dyn Pool, armed: &AtomicBool) {
+    armed.store(true, Ordering::Relaxed);
+    let name = support::volume("tank/w");
+    let spec = VolumeSpec::sparse(name.clone(), ByteCount(support::MIB));
+    pool.create_volume(&spec).expect("created");
+    let both = ["tank/v@2", "tank/w@2"].map(support::snapshot);
+    pool.snapshot(&both).expect("snapshots");
+    let clone = support::volume("tank/clone");
+    pool.clone_snapshot(&both[0], &clone, &[]).expect("cloned");
+    pool.destroy_dataset(&clone, Depth::One).expect("destroyed");
+    pool.destroy_snapshots(&both).expect("destroyed");
+    pool.destroy_dataset(&name, Depth::One).expect("destroyed");
 }
 
 fn main() -> ExitCode {
@@ -112,7 +129,11 @@ fn main() -> ExitCode {
             }
         }
         [namespace, "rollback", step] => {
-            roll_back(namespace, step.parse().expect("a number"));
+            killed(namespace, step.parse().expect("a number"), roll_back);
+            ExitCode::SUCCESS
+        }
+        [namespace, "change", step] => {
+            killed(namespace, step.parse().expect("a number"), change);
             ExitCode::SUCCESS
         }
         _ => ExitCode::FAILURE,

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use block_device::{Extent, WaitMode};
+use engine::dataset::{Depth, Snapshots};
 use rustix::process::{Pid, Signal, kill_process};
 use support::{DEADLINE, MIB, Scratch, fill, only_byte, seed, snapshot, volume, wait_until};
 
@@ -181,14 +182,7 @@ fn rollback_that_is_killed_at_any_step_has_happened_completely_or_not_at_all() {
             .expect("open");
         fill(&*opened, SIZE, 2);
         drop(opened);
-        scratch.export();
-        let mut child = Killed(owner(&[&scratch.namespace, "rollback", &step.to_string()]));
-        let code = exit_code(&mut child.0);
-        let mut output = String::new();
-        std::io::Read::read_to_string(child.0.stdout.as_mut().expect("its output"), &mut output)
-            .expect("read");
-        drop(child);
-        scratch.take_over();
+        let killed = kill_at(&mut scratch, "rollback", step);
         let opened = scratch
             .pool()
             .open_volume(&name, Default::default())
@@ -196,7 +190,6 @@ fn rollback_that_is_killed_at_any_step_has_happened_completely_or_not_at_all() {
         let found = only_byte(&*opened, SIZE);
         assert!(matches!(found, 1 | 2), "{found}");
         outcomes.push(found);
-        steps.push(output.trim().to_owned());
         let then = scratch
             .pool()
             .open_snapshot(&snapshot("tank/v@1"), Default::default())
@@ -205,29 +198,102 @@ fn rollback_that_is_killed_at_any_step_has_happened_completely_or_not_at_all() {
         drop((then, opened));
         // The image of the snapshot, and one clone at most.
         scratch.wait_until_collected(2);
-        if code == Some(0) {
+        let Some(killed) = killed else {
             assert_eq!(found, 1, "not killed");
+            assert!(outcomes.contains(&2), "no kill was before the change");
+            assert!(
+                outcomes[..steps.len()].contains(&1),
+                "no kill was after the change"
+            );
+            assert_eq!(listed(&scratch), ["tank", "tank/v", "tank/v@1"]);
             print(&format!(
                 "killed before each of {steps:?}: contents {outcomes:?}"
             ));
-            assert!(outcomes.contains(&2), "no kill was before the change");
-            assert!(steps.len() > 3, "few steps: {steps:?}");
-            assert!(read_all_entries(&scratch), "entries remain");
-            scratch.destroy();
-            return;
-        }
-        assert_eq!(code, None, "it failed before step {step}");
+            return scratch.destroy();
+        };
+        steps.push(killed);
     }
     panic!("a rollback has more than {STEPS_MAX} steps");
 }
 
-/// Whether the volume and its snapshot are still listed.
-fn read_all_entries(scratch: &Scratch) -> bool {
+/// The names of all volumes and snapshots.
+fn listed(scratch: &Scratch) -> Vec<String> {
     let root = scratch.pool().name().clone();
-    let listed = scratch
-        .pool()
-        .datasets((&root).into(), engine::dataset::Snapshots::Include)
-        .expect("listed");
-    let names: Vec<_> = listed.iter().map(|one| one.name.as_str()).collect();
-    names == ["tank", "tank/v", "tank/v@1"]
+    let listed = scratch.pool().datasets((&root).into(), Snapshots::Include);
+    listed
+        .expect("listed")
+        .into_iter()
+        .map(|one| one.name)
+        .collect()
+}
+
+/// Performs the changes of the example, killed before the step of this number. Returns the step, or none at the end.
+fn kill_at(scratch: &mut Scratch, changes: &str, step: u32) -> Option<String> {
+    scratch.export();
+    let mut child = Killed(owner(&[&scratch.namespace, changes, &step.to_string()]));
+    let code = exit_code(&mut child.0);
+    let mut output = String::new();
+    let stdout = child.0.stdout.as_mut().expect("its output");
+    std::io::Read::read_to_string(stdout, &mut output).expect("read");
+    drop(child);
+    scratch.take_over();
+    match code {
+        Some(0) => None,
+        None => Some(output.trim().to_owned()),
+        Some(code) => panic!("it failed with {code} before step {step}"),
+    }
+}
+
+#[test]
+#[ignore = "needs a cluster: python3 -m proof.ceph"]
+fn changes_that_are_killed_at_any_step_are_complete_or_absent_and_leave_no_image() {
+    const BOTH: [&str; 2] = ["tank/v@2", "tank/w@2"];
+    let mut scratch = Scratch::new("changed", "rbd");
+    scratch.create("tank/v", SIZE);
+    let (mut steps, mut with_both) = (Vec::new(), 0);
+    for step in 1..=STEPS_MAX {
+        let killed = kill_at(&mut scratch, "change", step);
+        let names = listed(&scratch);
+        let is_there = |name: &str| names.iter().any(|one| one == name);
+        assert_eq!(
+            is_there(BOTH[0]),
+            is_there(BOTH[1]),
+            "both snapshots or none: {names:?}"
+        );
+        with_both += usize::from(is_there(BOTH[0]));
+        // Each volume has one image, and discarded ones are removed.
+        let volumes = names
+            .iter()
+            .filter(|name| name.contains('/') && !name.contains('@'));
+        let count = volumes.count();
+        scratch.wait_until_collected(count);
+        assert_eq!(scratch.images().len(), count, "{names:?}");
+        // As before.
+        for name in ["tank/clone", "tank/w"] {
+            if is_there(name) {
+                scratch
+                    .pool()
+                    .destroy_dataset(&volume(name), Depth::Recursive)
+                    .expect("destroyed");
+            }
+        }
+        if is_there(BOTH[0]) {
+            scratch
+                .pool()
+                .destroy_snapshots(&[snapshot(BOTH[0])])
+                .expect("destroyed");
+        }
+        scratch.wait_until_collected(1);
+        let Some(killed) = killed else {
+            assert_eq!(names, ["tank", "tank/v"], "not killed");
+            assert!(with_both > 1 && steps.len() > 9, "{with_both} of {steps:?}");
+            print(&format!(
+                "killed before each of {} steps: {steps:?}",
+                steps.len()
+            ));
+            return scratch.destroy();
+        };
+        steps.push(killed);
+    }
+    panic!("the changes have more than {STEPS_MAX} steps");
 }
