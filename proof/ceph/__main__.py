@@ -43,6 +43,8 @@ def _cluster(folder: Path) -> Ceph:
     cluster.add_hosts(3)
     # Otherwise each snapshot and each entry of the blocklist blocks for a second.
     cluster.ceph("config", "set", "mon", "paxos_propose_interval", "0.05")
+    rights = [word for service in ("mon", "osd", "mgr") for word in (service, "profile rbd")]
+    cluster.ceph("auth", "get-or-create", "client.bulkhead", *rights, "-o", str(folder / "client.bulkhead.keyring"))
     cluster.add_pool("rbd", GROUPS)
     for name in ("small", "full"):
         cluster.add_pool(name, SMALL_GROUPS)

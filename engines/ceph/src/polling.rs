@@ -14,11 +14,11 @@ const POLLS_PER_MEASUREMENT: u32 = 10;
 
 /// The state of all placement groups, by the names of their states.
 fn groups(document: &serde_json::Value) -> Groups {
-    let all = document["pg_summary"]["num_pg_by_state"].as_array();
+    let all = document["pgmap"]["pgs_by_state"].as_array();
     let names = all
         .into_iter()
         .flatten()
-        .filter_map(|state| state["name"].as_str());
+        .filter_map(|state| state["state_name"].as_str());
     let mut worst = Groups::Complete;
     for part in names.flat_map(|name| name.split('+')) {
         match part {
@@ -84,7 +84,7 @@ impl Shelf {
         if let Some(statistics) = Statistics::of_pool(&usage, &self.location.pool) {
             self.space.update(statistics);
         }
-        let states: serde_json::Value = document(r#"{"prefix":"pg stat","format":"json"}"#)?;
+        let states: serde_json::Value = document(r#"{"prefix":"status","format":"json"}"#)?;
         self.watch.set_groups(groups(&states));
         Ok(())
     }
@@ -97,9 +97,9 @@ mod tests {
     fn of(names: &[&str]) -> Groups {
         let states: Vec<_> = names
             .iter()
-            .map(|name| serde_json::json!({"name": name, "num": 1}))
+            .map(|name| serde_json::json!({"state_name": name, "count": 1}))
             .collect();
-        groups(&serde_json::json!({"pg_summary": {"num_pg_by_state": states}}))
+        groups(&serde_json::json!({"pgmap": {"pgs_by_state": states}}))
     }
 
     #[test]

@@ -42,6 +42,8 @@ pub fn seed() -> u64 {
 pub fn engine(host: u32, lock_dir: &Path, probe: Option<StepProbe>) -> CephEngine {
     let number = NonZeroU32::new(host).expect("not zero");
     let mut options = EngineOptions::new(HostId(number), lock_dir.to_owned());
+    // A user with the rights that the documentation names.
+    "bulkhead".clone_into(&mut options.user);
     options.probe = probe;
     CephEngine::start(options)
 }
