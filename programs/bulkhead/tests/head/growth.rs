@@ -189,7 +189,11 @@ fn raidz_expansion_writes_the_planned_bytes_and_reaches_the_planned_size() {
     let removal = self::plan(&machine, "remove raidz1-0");
     let refused = removal["refused"].as_str().expect("a reason");
     assert!(refused.contains("no group of such a pool"), "{refused}");
-    machine.refused("pool remove tank raidz1-0", 2, "without raidz");
+    machine.refused(
+        "pool remove tank raidz1-0",
+        2,
+        "not possible with this pool",
+    );
 }
 
 #[test]
