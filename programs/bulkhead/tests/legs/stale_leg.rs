@@ -81,8 +81,18 @@ fn reports_missing_device_at_once(machine: &TestHost, disk: &str) {
     let begun = Instant::now();
     let status = machine.run("status tank");
     assert!(begun.elapsed() < STATUS_MAX, "{:?}", begun.elapsed());
-    for part in ["OPENING", &missing, "since 20", "connect the missing devices"] {
-        assert!(status.out.contains(part), "{part}: {} {}", status.out, status.err);
+    for part in [
+        "OPENING",
+        &missing,
+        "since 20",
+        "connect the missing devices",
+    ] {
+        assert!(
+            status.out.contains(part),
+            "{part}: {} {}",
+            status.out,
+            status.err
+        );
     }
     assert!(!status.out.contains("-9"), "{}", status.out);
     machine.refused("volume list tank", UNAVAILABLE, &missing);
