@@ -1797,7 +1797,7 @@ export interface components {
             /** @description Facts that are missing, in words. */
             unknown?: string[] | null;
             /** @description Addresses over which it was not reached, each with the reason; another one was used. */
-            unreached?: string[];
+            unreached: string[];
             /** @description Why the facts were not gathered. */
             why?: string | null;
         };
