@@ -172,23 +172,21 @@ update_paths(nvlist_t *list, const char *key, nvlist_t *paths)
 
 /*
  * In user space the library does not search for spares and caches while it examines a pool before the import, and then
- * drops those that the pool names. Here they are loaded again. A pool that is opened read-only only shows its spares, and
- * has no caches, which would be written.
+ * drops those that the pool names. Here they are loaded again.
  */
 static void
 load_spares_and_caches(spa_t *spa, nvlist_t *paths)
 {
-	boolean_t is_writable = spa_writeable(spa);
 	nvlist_t *spares = read_aux_list(spa, spa->spa_spares.sav_object);
-	nvlist_t *caches = is_writable ? read_aux_list(spa, spa->spa_l2cache.sav_object) : NULL;
+	nvlist_t *caches = read_aux_list(spa, spa->spa_l2cache.sav_object);
 
 	spa_config_enter(spa, SCL_ALL, FTAG, RW_WRITER);
 	if (spares != NULL && spa->spa_spares.sav_config == NULL) {
 		update_paths(spares, ZPOOL_CONFIG_SPARES, paths);
 		spa->spa_spares.sav_config = spares;
 		spa_load_spares(spa);
-		spa->spa_spares.sav_sync = is_writable;
-		spa->spa_spares.sav_label_sync = is_writable;
+		spa->spa_spares.sav_sync = B_TRUE;
+		spa->spa_spares.sav_label_sync = B_TRUE;
 	} else {
 		nvlist_free(spares);
 	}
@@ -249,7 +247,8 @@ bh_pool_import(const char *name, struct nvlist *config, struct nvlist *propertie
 	if (error == 0 && spa_open(pool, &spa, FTAG) == 0) {
 		/* From the start: devices may fail before the first query of the health. */
 		set_known_pool(spa);
-		load_spares_and_caches(spa, aux_paths);
+		if (spa_writeable(spa))
+			load_spares_and_caches(spa, aux_paths);
 		spa_close(spa, FTAG);
 	}
 	return (error);

@@ -1796,7 +1796,7 @@ export interface components {
             asked: boolean;
             /** @description Facts that are missing, in words. */
             unknown?: string[] | null;
-            /** @description Addresses over which it was not reached, each with the reason; another one was used. */
+            /** @description Addresses over which it was not reached, each with the reason; it was reached over a further one. */
             unreached: string[];
             /** @description Why the facts were not gathered. */
             why?: string | null;

@@ -22,7 +22,11 @@ pub const KEY_BYTES_MAX: usize = 514;
 
 /// The command that loads the key of an encryption root, in a sentence. `noun`: `volume` or `filesystem`.
 pub fn how_to_load(noun: &str, dataset: &str) -> String {
-    format!("`bulkhead {noun} key load {dataset}` loads it (a passphrase with --prompt)")
+    let command = match noun {
+        "filesystem" => format!("`bulkhead filesystem key load {dataset}`"),
+        _ => format!("`bulkhead volume key load {dataset}`"),
+    };
+    format!("{command} loads it (a passphrase with --prompt)")
 }
 
 /// A key in its external form. It is transferred as hex digits, since it can be any bytes. It is

@@ -8,7 +8,7 @@ use crate::{Layer, Source};
 /// Most lines of a text that are read.
 const LINES_MAX: usize = 16_384;
 /// Files of `/sys/class/net/NAME/statistics` that count lost packets
-/// (Documentation/ABI/testing/sysfs-class-net-statistics). `rx_errors` and `tx_errors` are sums of the others.
+/// (Documentation/ABI/testing/sysfs-class-net-statistics). `rx_errors` and `tx_errors` are sums of these.
 pub const INTERFACE_COUNTERS: [&str; 12] = [
     "rx_dropped",
     "rx_missed_errors",

@@ -41,7 +41,7 @@ const LISTEN: Meaning = Meaning {
 };
 const RETRANSMITTED: Meaning = Meaning {
     cause: "segments were not acknowledged in time: they were lost on the way, or the peer is stuck",
-    remedy: "compare the counters of both ends and of the switches; see whether the MTU fits with `bulkhead appliance check --ssh`",
+    remedy: "compare the counters of both hosts and of the switches; see whether the MTU fits with `bulkhead appliance check --ssh`",
 };
 const UDP_BUFFER: Meaning = Meaning {
     cause: "the receive buffer of a UDP socket was full: its process did not read in time",

@@ -1,5 +1,5 @@
 //! Sockets that lost packets, in the output of ss(8): retransmissions of TCP connections and drops of UDP sockets, with
-//! the addresses and ports of both ends.
+//! the addresses and ports of both sides.
 
 use crate::{Layer, Source};
 

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use crate::{Layer, Source};
 
-/// The events, as directories below `events`. An older kernel lacks some of them.
+/// The events, as directories below `events`. Some are missing in an older kernel.
 pub const EVENTS: [&str; 3] = [
     "skb/kfree_skb",
     "tcp/tcp_retransmit_skb",

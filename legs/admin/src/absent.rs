@@ -17,7 +17,7 @@ const REFUSED: &str = "refused";
 /// Parts of the reasons of a leg that cannot be resilvered because its lender is not reached (`remote_leg::LegError`).
 const NOT_REACHED: [&str; 2] = ["is not reached", "does not respond at all"];
 
-/// The networks between the leg-servers of this head and of another one, with the addresses of both.
+/// The networks between the leg-servers of this head and of `head`, with the addresses of both.
 fn network_to(file: &LegsFile, head: &str) -> String {
     let of = |name: &str| {
         let member = file.members.get(name);

@@ -634,7 +634,7 @@ mod tests {
         assert_eq!(reported.len(), 1, "{reported:?}");
         for part in [
             "member b does not answer, and its leg of pool tank is missing",
-            "`systemctl start bulkhead-leg-server` there",
+            "run `systemctl start bulkhead-leg-server` on b",
             "at risk: one copy only: if one more disk or a fails, tank is down",
         ] {
             assert!(reported[0].contains(part), "{part}: {reported:?}");

@@ -46,7 +46,7 @@ impl fmt::Display for StartablePools {
     }
 }
 
-/// Why this head waits.
+/// The reason of the wait at the boot.
 #[derive(Debug, PartialEq, Eq)]
 struct Wait {
     why: String,

@@ -252,7 +252,7 @@ impl Ssh {
         }
     }
 
-    /// Notes that the destination `failed` is not reached, and returns whether there is another one.
+    /// Notes that the destination `failed` is not reached, and returns whether a further one is left.
     fn next(&self, failed: usize, why: &str) -> bool {
         let mut route = self.route();
         // Another thread may have noted it already.

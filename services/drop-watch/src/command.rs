@@ -1,30 +1,18 @@
 //! `bulkhead watch drops`: one block for each interval.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use control::{Failure, FailureKind};
-use network_drops::{Loss, all, grown};
+use network_drops::{all, grown};
 use rendering::Printer;
-use serde::Serialize;
 
 use crate::arguments::{DropsArgs, WatchCommand};
+use crate::interval::Interval;
 use crate::reports::{Reports, is_reported};
 use crate::sources::{Reading, Selection, concerns, has_interface, interfaces, read};
 use crate::text;
-
-/// The losses of an interval.
-#[derive(Debug, Serialize)]
-pub struct Interval {
-    /// Its length; none for all losses since the counters began.
-    pub seconds: Option<u64>,
-    /// The losses, the largest first.
-    pub losses: Vec<Loss>,
-    /// What could not be read, with the remedy.
-    pub notes: BTreeSet<String>,
-}
 
 /// Performs the command.
 ///
@@ -116,7 +104,7 @@ fn watch(
         let mut losses = grown(&before.counters, &now.counters);
         losses.retain(|loss| !is_reported(&single, &loss.source));
         losses.extend(single);
-        losses.sort_by(|left, right| right.count.cmp(&left.count));
+        losses.sort_by_key(|loss| std::cmp::Reverse(loss.count));
         let interval = Interval {
             seconds: Some(args.interval),
             losses,

@@ -6,6 +6,7 @@
 
 pub mod arguments;
 pub mod command;
+mod interval;
 mod reports;
 mod sources;
 mod text;

@@ -146,7 +146,7 @@ fn enable(directory: &Path) -> std::io::Result<File> {
     }
     OpenOptions::new()
         .read(true)
-        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+        .custom_flags(OFlags::NONBLOCK.bits() as i32)
         .open(directory.join("trace_pipe"))
 }
 
@@ -171,7 +171,7 @@ fn remove_abandoned(instances: &Path) {
     }
 }
 
-/// Whether a report has the same ends as this counter of a socket.
+/// Whether a report has the same addresses as this counter of a socket.
 pub fn is_reported(reports: &[network_drops::Loss], counter: &Source) -> bool {
     reports.iter().any(|report| {
         report.source.local.is_some()

@@ -35,7 +35,7 @@ pub struct Selection {
 pub struct Reading {
     /// The counters.
     pub counters: Snapshot,
-    /// The ends of `ADDRESS:PORT` of the appliance's sockets: `:PORT`.
+    /// The last parts of `ADDRESS:PORT` of the appliance's sockets: `:PORT`.
     pub own_ports: BTreeSet<String>,
     /// Missing tools and files, each with the remedy.
     pub notes: BTreeSet<String>,

@@ -7,7 +7,7 @@ use network_drops::meaning::meaning;
 use network_drops::{Layer, Loss};
 use rendering::{Table, harmless};
 
-use crate::command::Interval;
+use crate::interval::Interval;
 
 /// Most rows of a block.
 const ROWS_MAX: usize = 40;

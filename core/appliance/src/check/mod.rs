@@ -110,7 +110,7 @@ pub struct HeadAsked {
     /// Facts that are missing, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown: Option<Vec<&'static str>>,
-    /// Addresses over which it was not reached, each with the reason; another one was used.
+    /// Addresses over which it was not reached, each with the reason; it was reached over a further one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unreached: Vec<String>,
 }

@@ -51,7 +51,7 @@ pub(super) fn fold_into<'a>(
             .flatten()
             .min();
     }
-    alerts.push(alert);
+    alerts.insert(0, alert);
     rest.into_iter()
         .filter(|problem| *problem != CLUSTER_SILENT)
         .collect()

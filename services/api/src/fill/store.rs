@@ -39,7 +39,7 @@ struct ToStore<'a> {
 /// The histories of all pools that this head has seen.
 pub struct FillStore {
     directory: PathBuf,
-    /// Whether this process records samples; others only read them.
+    /// Whether this process records samples; the rest only reads them.
     is_writer: bool,
     /// By GUID.
     pools: Mutex<BTreeMap<u64, History>>,
