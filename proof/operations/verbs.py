@@ -29,6 +29,7 @@ ELSEWHERE = {
     "filesystem key": "the same as `volume key`",
     "filesystem mount": "killed and mounted again: programs/bulkhead/tests/head/mounted_files.rs",
     "growth": "changes nothing: proof.growth",
+    "watch": "changes nothing: programs/bulkhead/tests/head/lost_packets.rs",
     "head": "each file of a head is replaced as a whole: services/api",
     "lab": "changes no pool, and `lab down` removes a partial lab: programs/bulkhead/tests/cluster/lab.rs",
     "leg-server": "killed with heads and witness: programs/bulkhead/tests/legs/pair_of_legs.rs",

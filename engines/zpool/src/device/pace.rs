@@ -163,12 +163,15 @@ mod tests {
         let later = Later::new(|number| DONE.lock().expect("no panic").push(number));
         let later = later.expect("a thread");
         let now = Instant::now();
-        for (number, wait) in [(2, 2 * READ), (1, READ), (0, Duration::ZERO)] {
-            assert_eq!(later.at(now + wait, number), Ok(()));
+        // The first task blocks the thread until all tasks are queued, however slow this thread is.
+        let done = DONE.lock().expect("no panic");
+        for (number, reads) in [(9, 0), (2, 3), (1, 2), (0, 1)] {
+            assert_eq!(later.at(now + reads * READ, number), Ok(()));
         }
-        while DONE.lock().expect("no panic").len() < 3 {
+        drop(done);
+        while DONE.lock().expect("no panic").len() < 4 {
             std::thread::sleep(READ);
         }
-        assert_eq!(*DONE.lock().expect("no panic"), [0, 1, 2]);
+        assert_eq!(*DONE.lock().expect("no panic"), [9, 0, 1, 2]);
     }
 }
