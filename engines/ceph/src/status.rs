@@ -41,6 +41,8 @@ impl Health for CephPool {
             fragmentation_percent: None,
             dedup: None,
             scan: None,
+            removal: None,
+            expansion: None,
             devices: Vec::new(),
             left_out: Vec::new(),
             load: Load {
