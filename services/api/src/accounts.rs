@@ -508,18 +508,46 @@ pub(crate) fn append_private(path: &Path) -> io::Result<File> {
     private_file(path, true)
 }
 
+/// The steps of a replacement, before which a test stops it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WriteStep {
+    Create,
+    FirstHalf,
+    SecondHalf,
+    Sync,
+    Rename,
+    SyncDirectory,
+}
+
 /// Replaces `path` atomically by a file that only its owner may read.
 pub(crate) fn replace_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace_private_by_steps(path, bytes, &mut |_| Ok(()))
+}
+
+/// The same; `before` can stop it before each step.
+pub(crate) fn replace_private_by_steps(
+    path: &Path,
+    bytes: &[u8],
+    before: &mut dyn FnMut(WriteStep) -> io::Result<()>,
+) -> io::Result<()> {
     let new = path.with_extension("new");
+    before(WriteStep::Create)?;
     let _ = std::fs::remove_file(&new);
     let mut file = OpenOptions::new()
         .create_new(true)
         .write(true)
         .mode(0o600)
         .open(&new)?;
-    file.write_all(bytes)?;
+    let (first, second) = bytes.split_at(bytes.len() / 2);
+    before(WriteStep::FirstHalf)?;
+    file.write_all(first)?;
+    before(WriteStep::SecondHalf)?;
+    file.write_all(second)?;
+    before(WriteStep::Sync)?;
     file.sync_all()?;
+    before(WriteStep::Rename)?;
     std::fs::rename(&new, path)?;
+    before(WriteStep::SyncDirectory)?;
     File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
 }
 

@@ -1,13 +1,14 @@
 //! The files with the histories of fill: one for each pool, named by its GUID. `docs/formats/fill.md` specifies them.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use control::answer::Status;
 use serde::{Deserialize, Serialize};
+
+use crate::accounts::{WriteStep, replace_private_by_steps};
 
 use super::{ForecastView, GrowthView, History, Sample, forecast};
 
@@ -159,18 +160,8 @@ pub(super) fn load(path: &Path) -> io::Result<History> {
     Ok(history)
 }
 
-/// The steps of a write, before which a test stops it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum WriteStep {
-    Create,
-    FirstHalf,
-    SecondHalf,
-    Sync,
-    Rename,
-    SyncDirectory,
-}
-
-/// Replaces the file, so that it has the old contents or the new ones after a power loss.
+/// Replaces the file, so that it has the old contents or the new ones after a power loss. `before` can stop it before
+/// each step.
 pub(super) fn write_history(
     path: &Path,
     history: &History,
@@ -180,25 +171,6 @@ pub(super) fn write_history(
         version: VERSION,
         history,
     })?;
-    let new = path.with_extension("new");
-    before(WriteStep::Create)?;
-    let directory = path.parent().unwrap_or(Path::new("/"));
-    std::fs::create_dir_all(directory)?;
-    let mut file = std::fs::File::options()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&new)?;
-    let (first, second) = text.split_at(text.len() / 2);
-    before(WriteStep::FirstHalf)?;
-    file.write_all(first)?;
-    before(WriteStep::SecondHalf)?;
-    file.write_all(second)?;
-    before(WriteStep::Sync)?;
-    file.sync_all()?;
-    before(WriteStep::Rename)?;
-    std::fs::rename(&new, path)?;
-    before(WriteStep::SyncDirectory)?;
-    std::fs::File::open(directory)?.sync_all()
+    std::fs::create_dir_all(path.parent().unwrap_or(Path::new("/")))?;
+    replace_private_by_steps(path, &text, before)
 }

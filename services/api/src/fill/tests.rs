@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use control::answer::{DeviceView, PoolSpace, PoolStatus, Status};
 
-use super::store::{WriteStep, load, write_history};
+use super::store::{load, write_history};
 use super::*;
+use crate::accounts::WriteStep;
 
 const GIB: u64 = 1 << 30;
 /// 2026-12-01.
