@@ -203,9 +203,23 @@ pub fn find(pool: &PoolName, disks: &[(PathBuf, Content)]) -> Result<Found, Stri
         let is_pool = matches!(found.label.state, LabelState::Active | LabelState::Exported);
         is_pool && found.label.pool_name == pool.as_str()
     };
-    let mut found: Vec<Found> = pools.into_iter().flatten().filter(is_wanted).collect();
+    let (mut found, others): (Vec<Found>, Vec<Found>) =
+        pools.into_iter().flatten().partition(is_wanted);
+    let in_use = |one: &&Found| {
+        let state = one.label.state;
+        matches!(state, LabelState::Active | LabelState::Exported)
+    };
+    let names: Vec<&str> = others
+        .iter()
+        .filter(in_use)
+        .map(|one| one.label.pool_name.as_str())
+        .collect();
     match found.len() {
         1 => Ok(found.remove(0)),
+        0 if !names.is_empty() => Err(format!(
+            "the disks of {pool} in the appliance file hold pool {}: correct the name of the pool, or its disks, in the file",
+            names.join(", ")
+        )),
         0 => Err(format!(
             "there is no pool {pool} on its disks in the appliance file: create it with `bulkhead pool create`"
         )),

@@ -97,6 +97,14 @@ pub enum StandbyError {
     /// A member cannot be reached.
     #[error("{0} is a member of the cluster and cannot be reached: {1}")]
     Unreachable(HeadName, String),
+    /// The reachable part of the cluster cannot know what the rest serves.
+    #[error("{by} has no quorum, so it cannot stop what {others} may serve")]
+    NoQuorum {
+        /// The head that was queried.
+        by: HeadName,
+        /// The heads that it does not see.
+        others: String,
+    },
     /// Resources did not stop.
     #[error("not stopped within {limit_s} s: {active}; the pools are allowed to run again")]
     StillActive {
@@ -323,6 +331,14 @@ impl<'a> Planned<'a> {
                     false => "there is no connection",
                 };
                 return Err(StandbyError::Unreachable(head.clone(), why.to_owned()));
+            }
+            if !now.has_quorum() {
+                let heads = self.appliance.heads.keys();
+                let others: Vec<&HeadName> = heads.filter(|head| !now.is_member(head)).collect();
+                return Err(StandbyError::NoQuorum {
+                    by: first.clone(),
+                    others: names(&others),
+                });
             }
             refuse_power_off(&now)?;
             self.stop_pools(first, machine, &running, &now)?;

@@ -46,7 +46,9 @@ fn standby_failure(error: &StandbyError) -> Failure {
     use StandbyError as E;
     let kind = match error {
         E::UnknownHead { .. } => FailureKind::NotFound,
-        E::NoCluster | E::Unreachable(..) | E::Situation(_) => FailureKind::Unreachable,
+        E::NoCluster | E::NoQuorum { .. } | E::Unreachable(..) | E::Situation(_) => {
+            FailureKind::Unreachable
+        }
         E::NoOtherHead(_) | E::PowerOff(_) | E::Held(_) => FailureKind::Unavailable,
         E::StillActive { .. } | E::StillStandby { .. } | E::NotAway { .. } => FailureKind::Failed,
         E::NotServed { .. } | E::Failed { .. } => FailureKind::Failed,
@@ -58,6 +60,10 @@ fn standby_failure(error: &StandbyError) -> Failure {
         }
         E::Unreachable(..) => failure.advise(
             "nothing was changed; use --ssh or --reach, or stop the cluster on that head first",
+        ),
+        E::NoQuorum { .. } => failure.advise(
+            "nothing was changed; reconnect the networks of the heads and repeat the command, or run it on a head with quorum: \
+             `bulkhead status` shows which",
         ),
         E::NoOtherHead(_) => failure.advise(
             "nothing was changed; repair the other head, or stop these pools with --stop-pools",

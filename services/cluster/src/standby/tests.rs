@@ -17,6 +17,8 @@ struct State {
     lost: Option<&'static str>,
     /// Whether an attempt to power it off has failed.
     has_failed: bool,
+    /// Whether the heads that run see too few others.
+    has_no_quorum: bool,
     is_lost_by_standby: bool,
     log: Vec<String>,
 }
@@ -64,8 +66,12 @@ impl State {
             ),
             None => format!(r#"<resource id="pool-{pool}" role="Stopped" active="false"/>"#),
         });
+        let quorum = match self.has_no_quorum {
+            true => r#"<summary><current_dc present="true" with_quorum="false"/></summary>"#,
+            false => "",
+        };
         format!(
-            "<pacemaker-result><nodes>{}</nodes><resources>{}</resources><fence_history>{}</fence_history>\
+            "<pacemaker-result>{quorum}<nodes>{}</nodes><resources>{}</resources><fence_history>{}</fence_history>\
              </pacemaker-result>",
             nodes.concat(),
             resources.concat(),
@@ -340,6 +346,20 @@ fn unreachable_member_prevents_the_shutdown() {
     assert!(message.contains("right is a member"), "{message}");
     assert!(world.log().is_empty());
     assert_eq!(world.served().len(), 2);
+}
+
+/// The head booted without its networks: the other one serves, and is no member for it.
+#[test]
+fn shutdown_without_quorum_is_refused_and_stops_nothing() {
+    let mut world = World::new();
+    world.machines.remove(&head("right"));
+    world.state.lock().expect("no panic").has_no_quorum = true;
+    world.state.lock().expect("no panic").stopped.insert("right");
+    let refused = world.plan(|planned| planned.shut_down(false, &|_| false));
+    let message = refused.expect_err("right may serve").to_string();
+    assert!(message.contains("left has no quorum"), "{message}");
+    assert!(message.contains("right may serve"), "{message}");
+    assert!(world.log().is_empty());
 }
 
 /// Both heads are in maintenance: without the check the command would block until its time limit.
