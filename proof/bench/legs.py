@@ -31,13 +31,15 @@ DELAYS_US = (0, 100, 500)
 SEQUENTIAL, SYNCHRONOUS, READS, RETURN = "legs-1m-write", "legs-4k-sync", "legs-reads-at-home", "legs-return"
 BALANCED = "legs-reads-balanced"
 CABLES_GBIT = (1, 10)
+BLOCKS = {"": "16K", "-128k": "128K"}
+"""Block sizes of the volume that is written sequentially: the default, and the one of the guide for such volumes."""
 POINTS = (
-    SEQUENTIAL,
+    *(SEQUENTIAL + suffix for suffix in BLOCKS),
     *(f"{SYNCHRONOUS}-{delay}us" for delay in DELAYS_US),
     READS,
     BALANCED,
     RETURN,
-    *(f"{SEQUENTIAL}-{rate}gbit" for rate in CABLES_GBIT),
+    *(f"{SEQUENTIAL}{suffix}-{rate}gbit" for suffix in BLOCKS for rate in CABLES_GBIT),
 )
 HELD_BYTES_S = 200_000_000
 """What a disk writes in a second where disks and cables are the limit."""
@@ -94,10 +96,10 @@ class Bench:
         self.rows.append(row)
         print(_line(row), flush=True)
 
-    def _machines(self, name: str, make_disk: Callable[[Path], Path] | None = None) -> Machines:
+    def _machines(self, name: str, make_disk: Callable[[Path], Path] | None = None, block: str = BLOCKS[""]) -> Machines:
         folder = self._scratch / name
         folder.mkdir()
-        return Machines(self._program, folder, make_disk or self._disk, VOLUME_BYTES)
+        return Machines(self._program, folder, make_disk or self._disk, VOLUME_BYTES, block_size=block)
 
     def _disk(self, path: Path, size: int = DISK_BYTES) -> Path:
         """A block device with this name."""
@@ -112,8 +114,9 @@ class Bench:
 
     def run(self, chosen: Sequence[str]) -> None:
         """Measures the points of these names."""
-        if SEQUENTIAL in chosen:
-            self._on_disks(self._sequential)
+        for suffix, block in BLOCKS.items():
+            if SEQUENTIAL + suffix in chosen:
+                self._on_disks(lambda point=SEQUENTIAL + suffix, block=block: self._sequential(point, block))
         for delay in DELAYS_US:
             if f"{SYNCHRONOUS}-{delay}us" in chosen:
                 self._on_disks(lambda delay=delay: self._synchronous(delay))
@@ -122,9 +125,10 @@ class Bench:
         if BALANCED in chosen:
             self._on_disks(self._reads_balanced)
         # The last ones: they leave the network of this machine.
-        for rate in CABLES_GBIT:
-            if f"{SEQUENTIAL}-{rate}gbit" in chosen:
-                self._on_disks(lambda rate=rate: self._sequential_held(rate))
+        for suffix, block in BLOCKS.items():
+            for rate in CABLES_GBIT:
+                if f"{SEQUENTIAL}{suffix}-{rate}gbit" in chosen:
+                    self._on_disks(lambda suffix=suffix, rate=rate, block=block: self._sequential_held(f"{SEQUENTIAL}{suffix}-{rate}gbit", rate, block))
 
     def _on_disks(self, measure: Callable[[], None]) -> None:
         """The disks that it makes are gone afterwards."""
@@ -144,13 +148,13 @@ class Bench:
         finally:
             pair.kill_all()
 
-    def _local(self, name: str) -> _LocalMirror:
+    def _local(self, name: str, block: str) -> _LocalMirror:
         folder = self._scratch / f"local-{name}"
         folder.mkdir()
-        return _LocalMirror(self._program, folder, self._disk)
+        return _LocalMirror(self._program, folder, self._disk, block)
 
-    def _sequential(self) -> None:
-        pair, plain = self._machines("sequential"), self._scratch / "plain"
+    def _sequential(self, point: str, block: str) -> None:
+        pair, plain = self._machines(point, block=block), self._scratch / point / "plain"
         plain.mkdir()
         local, remote = (self._disk(plain / name, VOLUME_BYTES) for name in ("local", "remote"))
         port = free_port()
@@ -186,13 +190,13 @@ class Bench:
             pair.kill_all()
         share = statistics.median(shares)
         beside = f"{statistics.median(ours_rates):.0f} MB/s; raw double write {statistics.median(raw_rates):.0f} MB/s"
-        self._add(SEQUENTIAL, "of the raw double write", share, beside)
-        self._cpu(SEQUENTIAL, SEQUENTIAL, used, operations, words)
-        self.details[SEQUENTIAL] = {"ours_mb_s": ours_rates, "raw_mb_s": raw_rates}
+        self._add(point, "of the raw double write", share, beside)
+        self._cpu(point, SEQUENTIAL, used, operations, words, block)
+        self.details[point] = {"ours_mb_s": ours_rates, "raw_mb_s": raw_rates}
 
-    def _cpu(self, point: str, kind: str, used: _Cpu, operations: int, words: Sequence[str]) -> FioResult:
+    def _cpu(self, point: str, kind: str, used: _Cpu, operations: int, words: Sequence[str], block: str = BLOCKS[""]) -> FioResult:
         """CPU of both ends, and that of the same pool with both disks on one head; returns the result of the same load there."""
-        local = self._local(point)
+        local = self._local(point, block)
         try:
             done, local_us = local.measure(words)
         finally:
@@ -204,16 +208,15 @@ class Bench:
             self._add(point, f"CPU us/op, {name}", us, beside, f"<= {bound:.0f}", us <= bound)
         return done
 
-    def _sequential_held(self, gbit: int) -> None:
+    def _sequential_held(self, point: str, gbit: int, block: str) -> None:
         """Disks and cables are the limit: each disk writes 200 MB/s, and the cable carries so many Gb/s."""
-        point = f"{SEQUENTIAL}-{gbit}gbit"
         folder = self._scratch / point
         folder.mkdir()
         cables = Cables((1, 2, WITNESS_NUMBER), folder)
         for number in (1, 2):
             shape = f"tc qdisc replace dev cable root tbf rate {gbit}gbit burst {gbit * 256}kb latency 20ms"
             checked(cables.there(number, shape.split()), SLACK_SECONDS)
-        pair = Machines(self._program, folder, self._disk, VOLUME_BYTES, cables=cables)
+        pair = Machines(self._program, folder, self._disk, VOLUME_BYTES, cables=cables, block_size=block)
         plain = folder / "plain"
         plain.mkdir()
         local, remote = (self._disk(plain / name, VOLUME_BYTES) for name in ("local", "remote"))
@@ -384,7 +387,7 @@ class Bench:
 class _LocalMirror:
     """The same pool with both disks on one head, and no record of legs."""
 
-    def __init__(self, program: Path, folder: Path, make_disk: Callable[[Path], Path]):
+    def __init__(self, program: Path, folder: Path, make_disk: Callable[[Path], Path], block: str):
         self._program, self._folder = program, folder
         self._env = {"BULKHEAD_RUN_DIR": str(folder / "run"), "BULKHEAD_STATE_DIR": str(folder / "state")}
         disks = [make_disk(folder / name) for name in ("one", "other")]
@@ -393,7 +396,7 @@ class _LocalMirror:
         options = ["--no-iscsi", "--nbd", f"unix:{socket}", "--ready-fd", "1", "--arc-size", str(ARC_BYTES)]
         self._server = Child("pool server", [program, "pool-server", "tank", *options], log, self._env)
         runtime.wait_until("the pool is served", lambda: b"READY" in log.read_bytes(), SLACK_SECONDS, 0.05)
-        self._command("volume", "create", "tank/v", "--size", str(VOLUME_BYTES), "--sparse")
+        self._command("volume", "create", "tank/v", "--size", str(VOLUME_BYTES), "--block-size", block, "--sparse")
         self._command("nbd", "export", "tank/v", "--name", "v")
         self._volume = ["--ioengine=nbd", f"--uri=nbd+unix:///v?socket={socket}"]
 

@@ -212,6 +212,7 @@ class Machines:
         volume_bytes: int = VOLUME_BYTES,
         shape: Shape = ONE_MIRROR,
         cables: Cables | None = None,
+        block_size: str = "16K",
     ):
         self.folder, self.shape, self.cables = scratch, shape, cables
         self._witness_program = program.with_name("bulkhead-witness")
@@ -236,7 +237,7 @@ class Machines:
         self.a.command("pool", "create", "tank", "--legs", str(self.a.config))
         if refusal := self.a.serve():
             raise ProofError(f"the new pool is not served: {refusal}")
-        self.a.command("volume", "create", "tank/v", "--size", str(volume_bytes), "--sparse")
+        self.a.command("volume", "create", "tank/v", "--size", str(volume_bytes), "--block-size", block_size, "--sparse")
         self.a.command("nbd", "export", "tank/v", "--name", "v")
 
     def head(self, name: str) -> Head:
