@@ -53,6 +53,7 @@ bh_copies_add_to_label(nvlist_t *label)
 	if (leaves != 0)
 		fnvlist_add_uint64(label, BH_LABEL_LEAVES, leaves);
 	VERIFY0(pthread_mutex_unlock(&lock));
+	bh_abandoned_add_to_label(label);
 }
 
 void

@@ -98,6 +98,9 @@ int bh_import(char *pool, nvlist_t *config, nvlist_t *properties, uint64_t flags
 void bh_copies_add_to_label(nvlist_t *label);
 void bh_copies_note_behind(spa_t *spa);
 
+/* abandoned.c: the list of abandoned devices in labels. */
+void bh_abandoned_add_to_label(nvlist_t *label);
+
 /*
  * unopened.c: the devices that this thread's imports expect until the end, which adds those that the library could not
  * open to the list, by their numbers, with the library's reason.

@@ -224,6 +224,13 @@ int32_t bh_pool_import(const char *name, struct nvlist *config, struct nvlist *p
 #define	BH_LABEL_REJECTED	"bulkhead:rejected"
 /* Maximum number of listed copies. */
 #define	BH_LABEL_REJECTED_MAX	32
+/*
+ * The name in labels of the list of devices whose data was given up when an administrator confirmed that it is not newer:
+ * the number of each, and the newest transaction group of the pool at that time.
+ */
+#define	BH_LABEL_ABANDONED	"bulkhead:abandoned"
+/* Maximum number of listed devices. */
+#define	BH_LABEL_ABANDONED_MAX	32
 /* The name in labels of the GUID of the pool that the device is leaving for another pool. */
 #define	BH_LABEL_LEAVES	"bulkhead:leaves"
 /*
@@ -232,6 +239,16 @@ int32_t bh_pool_import(const char *name, struct nvlist *config, struct nvlist *p
  * unless it is 0.
  */
 void bh_label_start(const uint64_t *rejected, uint32_t count, uint64_t leaves);
+/*
+ * Sets the list of abandoned devices for labels that this process writes from now on. Two words for each device. The
+ * library opens none of the devices `closed`, until bh_admit_device().
+ */
+void bh_label_abandoned(const uint64_t *words, uint32_t count, const uint64_t *closed,
+    uint32_t closed_count);
+/* Whether the library must not open that device. */
+int32_t bh_is_closed_device(uint64_t guid);
+/* The library may open that device from now on. */
+void bh_admit_device(uint64_t guid);
 /*
  * The next import of this thread records the missing data of these devices. Three words for each: its number, the
  * transaction group of its newest uberblock, and whether another device has that uberblock.

@@ -53,7 +53,13 @@ int
 vdev_open(vdev_t *vd)
 {
 	int (*library)(vdev_t *) = bh_library_function(__func__);
-	int error = library(vd);
+	int error;
+
+	if (vd->vdev_ops->vdev_op_leaf && bh_is_closed_device(vd->vdev_guid)) {
+		vdev_set_state(vd, B_TRUE, VDEV_STATE_CANT_OPEN, VDEV_AUX_OPEN_FAILED);
+		return (SET_ERROR(ENXIO));
+	}
+	error = library(vd);
 
 	if (import.unopened != NULL && vd == vd->vdev_spa->spa_root_vdev)
 		note_unopened(vd);

@@ -132,7 +132,10 @@ impl<'a> ClaimedPool<'a> {
             .groups
             .iter()
             .filter(|group| group.role == GroupRole::Log);
-        match self.options.without_log || logs.into_iter().all(Group::is_whole) {
+        let may_lose_logs = |word| self.candidate.devices.legs.may_lose_logs(word);
+        let without_log =
+            self.options.without_log || self.options.word.as_ref().is_some_and(may_lose_logs);
+        match without_log || logs.into_iter().all(Group::is_whole) {
             true => Ok(()),
             false => Err(PoolErrorKind::LogMissing),
         }

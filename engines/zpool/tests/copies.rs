@@ -330,6 +330,7 @@ fn number_of(name: &str, gone: &[&str]) -> u8 {
             newest_txg: candidate.devices.legs.newest_txg,
             missing: missing.map(|device| device.guid).collect(),
             may_lose_newest: false,
+            may_lose_logs: false,
             forgets_record: false,
         }),
         ..ImportOptions::default()
@@ -432,6 +433,7 @@ fn interrupted_split_copies_are_no_devices_of_the_pool() {
                     newest_txg: candidate.devices.legs.newest_txg,
                     missing: missing.map(|device| device.guid).collect(),
                     may_lose_newest: false,
+                    may_lose_logs: false,
                     forgets_record: true,
                 }),
                 ..ImportOptions::default()

@@ -115,6 +115,7 @@ fn lost_txgs_are_discarded_only_after_confirmation() {
                 newest_txg: 0,
                 missing: Default::default(),
                 may_lose_newest: true,
+                may_lose_logs: false,
                 forgets_record: false,
             };
             let options = ImportOptions {

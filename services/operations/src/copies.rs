@@ -10,11 +10,12 @@ pub fn left_out(found: &[LeftOut]) -> Vec<LeftOutView> {
         let used = match one {
             LeftOut::SameDevice { .. } => return None,
             LeftOut::Copy { used, .. } => Some(used.display().to_string()),
-            LeftOut::Older { .. } | LeftOut::Removed { .. } => None,
+            LeftOut::Older { .. } | LeftOut::Removed { .. } | LeftOut::Abandoned { .. } => None,
         };
         Some(LeftOutView {
             device: one.path().display().to_string(),
             used,
+            is_abandoned: matches!(one, LeftOut::Abandoned { .. }),
         })
     });
     found.collect()
@@ -23,7 +24,7 @@ pub fn left_out(found: &[LeftOut]) -> Vec<LeftOutView> {
 /// The devices of which it is unclear whether they are those of the pool.
 pub fn unclear(conflicts: &[Conflict]) -> Vec<String> {
     let devices = conflicts.iter().flat_map(|conflict| match conflict {
-        Conflict::Same(devices) => devices.as_slice(),
+        Conflict::Same(devices) | Conflict::Apart(devices) => devices.as_slice(),
         Conflict::Older { device, .. } => std::slice::from_ref(device),
     });
     devices.map(|one| one.path.display().to_string()).collect()
@@ -36,9 +37,18 @@ pub fn step(pool: &str, left_out: &[LeftOutView]) -> Option<Advice> {
         1 => String::new(),
         count => format!(", and {} more", count - 1),
     };
+    let why = format!("{first}, and was left out when the pool was opened{more}");
+    if first.is_abandoned {
+        let what = "copy the device first if its data may be needed, then overwrite it with the data of the pool";
+        let command = format!("bulkhead pool online {pool} {}", first.device);
+        return Some(
+            Advice::new(Severity::Warning, what, why)
+                .by(command)
+                .about(first.device.clone()),
+        );
+    }
     let what =
         "disconnect the copy from this host, or make copies of all disks a pool of their own";
-    let why = format!("{first}, and was left out when the pool was opened{more}");
     let command = format!(
         "bulkhead pool reidentify {pool} NAME --device {}",
         first.device
@@ -74,7 +84,7 @@ pub fn refusal(pool: &str, conflicts: &[Conflict]) -> Failure {
 
 fn choice(conflict: &Conflict) -> String {
     let device = match conflict {
-        Conflict::Same(devices) => devices.first(),
+        Conflict::Same(devices) | Conflict::Apart(devices) => devices.first(),
         Conflict::Older { device, .. } => Some(device),
     };
     let path = device.map(|device| device.path.display().to_string());
@@ -88,6 +98,15 @@ fn sentence(conflict: &Conflict) -> String {
             let told: Vec<String> = devices.iter().map(|one| told(one, newest)).collect();
             format!(
                 "{} identify themselves as the same device, and each might be the only one with acknowledged writes: {}",
+                names(devices),
+                told.join(", ")
+            )
+        }
+        Conflict::Apart(devices) => {
+            let newest = devices.first().map_or(0, |device| device.newest_txg);
+            let told: Vec<String> = devices.iter().map(|one| told(one, newest)).collect();
+            format!(
+                "{} were in use one without the other, each after `pool confirm`, and each has acknowledged writes: {}",
                 names(devices),
                 told.join(", ")
             )

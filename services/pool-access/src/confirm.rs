@@ -25,6 +25,9 @@ pub struct Confirmations {
     /// cannot be read
     #[arg(long)]
     pub newest_groups_are_lost: bool,
+    /// Missing log devices are lost for good: unless the pool was exported, so are the last seconds of synchronous writes
+    #[arg(long)]
+    pub missing_logs_are_lost: bool,
     /// The pool continues without its leg record, for good, with the disks of this host only: data that is on other
     /// heads' legs only is lost
     #[arg(long)]
@@ -83,6 +86,7 @@ pub fn confirm(common: &Common, pool: &PoolName, said: &Confirmations) -> Result
         newest_txg: legs.newest_txg,
         missing: BTreeSet::new(),
         may_lose_newest: said.newest_groups_are_lost,
+        may_lose_logs: said.missing_logs_are_lost && legs.may_miss_logs(),
         forgets_record: said.forget_legs && legs.record.is_some(),
     };
     let evidence = Evidence {
@@ -95,9 +99,18 @@ pub fn confirm(common: &Common, pool: &PoolName, said: &Confirmations) -> Result
             let file = said.configuration().path;
             return Err(operations::has_record(pool.as_str(), number, file));
         }
-        Verdict::Refuse(doubt) if said.missing_devices_are_not_newer => Some(doubt),
+        Verdict::Refuse(doubt)
+            if said.missing_devices_are_not_newer
+                || (said.missing_logs_are_lost && legs.is_about_logs(&doubt)) =>
+        {
+            Some(doubt)
+        }
         Verdict::Refuse(doubt) => return Err(operations::refusal(pool.as_str(), &doubt)),
-        _ if word.may_lose_newest || word.forgets_record => None,
+        _ if word.may_lose_newest || word.may_lose_logs || word.forgets_record => None,
+        _ if said.missing_logs_are_lost => {
+            let message = format!("no log device of pool {pool} is missing: nothing to confirm");
+            return Ok(Done::already(message));
+        }
         _ => {
             let message =
                 format!("no missing device of pool {pool} can be newer: nothing to confirm");
@@ -115,12 +128,16 @@ pub fn confirm(common: &Common, pool: &PoolName, said: &Confirmations) -> Result
         true => "from a state before",
         false => "as of",
     };
+    let logs = match word.may_lose_logs {
+        true => " without log devices that are missing,",
+        false => "",
+    };
     let record = match word.forgets_record {
         true => " without the record of its legs, which it then has no more,",
         false => "",
     };
     Ok(Done::changed(format!(
-        "pool {pool} may be opened once, on this head,{without}{record} {state} transaction group {} of {}",
+        "pool {pool} may be opened once, on this head,{without}{logs}{record} {state} transaction group {} of {}",
         legs.newest_txg,
         calendar::utc(legs.newest_time_s),
     )))

@@ -117,6 +117,7 @@ fn word(candidate: &Candidate) -> Confirmation {
         newest_txg: candidate.devices.legs.newest_txg,
         missing: Default::default(),
         may_lose_newest: false,
+        may_lose_logs: false,
         forgets_record: true,
     };
     let evidence = Evidence {

@@ -34,6 +34,9 @@ pub enum Conflict {
         /// When that was written, in seconds since 1970.
         newest_time_s: u64,
     },
+    /// Each was in use without the others after an administrator confirmed that those are not newer; the one with the
+    /// newest group first.
+    Apart(Vec<FoundDevice>),
 }
 
 impl LeftOut {
@@ -43,7 +46,8 @@ impl LeftOut {
             Self::SameDevice { path, .. }
             | Self::Copy { path, .. }
             | Self::Removed { path }
-            | Self::Older { path, .. } => path,
+            | Self::Older { path, .. }
+            | Self::Abandoned { path, .. } => path,
         }
     }
 }
@@ -70,6 +74,14 @@ pub enum LeftOut {
     Removed {
         /// Where it is.
         path: PathBuf,
+    },
+    /// It was in use without the other devices, and an administrator confirmed for these that it is not newer. The pool
+    /// opens without it, until its contents are overwritten.
+    Abandoned {
+        /// Where it is.
+        path: PathBuf,
+        /// Its newest transaction group.
+        newest_txg: u64,
     },
     /// Not at the path where the pool was last opened, with an older state than the devices next to it. The pool opens
     /// without it.

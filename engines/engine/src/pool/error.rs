@@ -215,8 +215,9 @@ pub enum PoolErrorKind {
     Changed,
     /// A log device is missing.
     #[error(
-        "log devices are missing: bring them back, or import without them and lose the last \
-         seconds of synchronous writes"
+        "log devices are missing: bring them back. If they are lost for good, `bulkhead pool confirm POOL \
+         --missing-logs-are-lost` permits to open the pool without them; unless it was exported, the last seconds of \
+         synchronous writes are lost"
     )]
     LogMissing,
     /// The pool uses features that this library does not support.

@@ -111,6 +111,9 @@ pub struct Confirmation {
     /// Whether the newest transaction groups may be lost, where they cannot be read.
     #[serde(default)]
     pub may_lose_newest: bool,
+    /// Whether the pool may be opened without log devices that are missing.
+    #[serde(default)]
+    pub may_lose_logs: bool,
     /// Whether the pool permanently continues without its leg record.
     #[serde(default)]
     pub forgets_record: bool,
@@ -151,6 +154,7 @@ impl Doubt {
             newest_txg: self.newest_txg,
             missing: self.missing.iter().map(|leg| leg.guid).collect(),
             may_lose_newest: false,
+            may_lose_logs: false,
             forgets_record: false,
         }
     }
@@ -272,6 +276,27 @@ impl Legs {
     /// Returns whether `word` permits the loss of the newest transaction groups of this state.
     pub fn may_lose_newest(&self, word: &Confirmation) -> bool {
         word.may_lose_newest && word.applies_to(self)
+    }
+
+    /// Returns whether `word` permits the loss of what only missing log devices hold.
+    pub fn may_lose_logs(&self, word: &Confirmation) -> bool {
+        word.may_lose_logs && word.applies_to(self)
+    }
+
+    /// Returns whether all missing devices of the doubt belong to logs.
+    pub fn is_about_logs(&self, doubt: &Doubt) -> bool {
+        let logs = self.groups.iter().filter(|one| one.content == GroupContent::Log);
+        let logs: BTreeSet<u64> = logs
+            .flat_map(|group| group.members.iter().flatten())
+            .map(|leg| leg.guid)
+            .collect();
+        doubt.missing.iter().all(|leg| logs.contains(&leg.guid))
+    }
+
+    /// Returns whether a device of a log may be missing. No label describes a group without any device.
+    pub fn may_miss_logs(&self) -> bool {
+        let mut logs = self.groups.iter().filter(|one| one.content == GroupContent::Log);
+        self.groups_missing > 0 || logs.any(|group| !group.is_held(|_| true))
     }
 
     /// By the labels alone.
@@ -493,6 +518,7 @@ mod tests {
             newest_txg,
             missing: BTreeSet::new(),
             may_lose_newest: false,
+            may_lose_logs: false,
             forgets_record,
         };
         let judged = |legs: &Legs, word: &Confirmation| {

@@ -432,6 +432,7 @@ pub fn records(bench: &mut Bench<'_>) {
         newest_txg,
         missing: Default::default(),
         may_lose_newest: false,
+        may_lose_logs: false,
         forgets_record: true,
     };
     for (step, word) in [

@@ -242,15 +242,20 @@ impl Pool {
     /// Like `clear`, and retries failed I/O where the pool `resumes`. Blocks on devices that are probed.
     pub(super) fn clear_and(&self, device: Option<&str>, resumes: bool) -> Result<(), PoolError> {
         const DOING: &str = "clear";
+        let status = self.status()?;
         let guid = match device {
             Some(device) => {
                 let found = self.find(DOING, device)?;
+                self.admit(DOING, &status.devices, Some(&found), false)?;
                 if !resumes {
-                    self.note_older_images(&self.status()?.devices, &found);
+                    self.note_older_images(&status.devices, &found);
                 }
                 found.guid
             }
-            None => 0,
+            None => {
+                self.admit(DOING, &status.devices, None, false)?;
+                0
+            }
         };
         // SAFETY: the library runs; the name is copied.
         let code = unsafe { sys::bh_pool_clear(self.c_name().as_ptr(), guid, u32::from(resumes)) };
@@ -551,7 +556,9 @@ impl Devices for Pool {
     fn online(&self, device: &str, expand: bool) -> Result<DeviceState, PoolError> {
         const DOING: &str = "bring online a device of";
         let found = self.find(DOING, device)?;
-        self.note_older_images(&self.status()?.devices, &found);
+        let status = self.status()?;
+        self.admit(DOING, &status.devices, Some(&found), true)?;
+        self.note_older_images(&status.devices, &found);
         let mut state = 0;
         // SAFETY: the library runs; the name is copied; `state` is valid for the result.
         let code = unsafe {

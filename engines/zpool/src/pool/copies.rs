@@ -24,6 +24,10 @@ const LABEL_REJECTED: &str = "bulkhead:rejected";
 const LABEL_LEAVES: &str = "bulkhead:leaves";
 /// Maximum number of them (`BH_LABEL_REJECTED_MAX`).
 const REJECTED_MAX: usize = 32;
+/// The name of our own list of devices with data that was given up (`BH_LABEL_ABANDONED`).
+const LABEL_ABANDONED: &str = "bulkhead:abandoned";
+/// Maximum number of them (`BH_LABEL_ABANDONED_MAX`).
+pub(super) const ABANDONED_MAX: usize = 32;
 /// The library writes each uberblock to all data groups, if there are no more.
 const GROUPS_OF_ROOTS: usize = 3;
 
@@ -44,6 +48,14 @@ impl Behind {
     }
 }
 
+/// A device with data that an administrator gave up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Abandoned {
+    pub(super) guid: u64,
+    /// The newest transaction group of the pool at that time.
+    pub(super) txg: u64,
+}
+
 /// One device for each number.
 #[derive(Default)]
 pub(super) struct Settled {
@@ -52,6 +64,8 @@ pub(super) struct Settled {
     pub(super) left_out: Vec<LeftOut>,
     /// Uberblocks of copies that an administrator rejected.
     pub(super) rejected: Vec<RootId>,
+    /// Devices with data that was given up.
+    pub(super) abandoned: BTreeSet<Abandoned>,
     /// Numbers of the devices that an administrator chose.
     chosen: BTreeSet<u64>,
 }
@@ -91,6 +105,7 @@ pub(super) fn settle(written: Vec<Written>, chosen: &[PathBuf], are_all: bool) -
         settled.one_of(devices, by_person);
     }
     settled.rejected.truncate(REJECTED_MAX);
+    settled.without_abandoned();
     settled
 }
 
@@ -111,6 +126,55 @@ impl Settled {
             });
         }
         staying
+    }
+
+    /// Leaves out devices that were written to after their data was given up. If each of two devices was given up for
+    /// the other one, only an administrator's choice decides.
+    fn without_abandoned(&mut self) {
+        let is_out = |device: &Written, by: &Written| {
+            let guid = device.last().guid;
+            let own = device.abandoned();
+            let listed = by.abandoned().into_iter().filter(|one| one.guid == guid);
+            !self.chosen.contains(&guid)
+                && listed
+                    .filter(|one| !own.contains(one))
+                    .any(|one| device.root().txg > one.txg)
+        };
+        let all = &self.written;
+        let outs = |device: &&Written| all.iter().any(|by| is_out(device, by));
+        let out: BTreeSet<u64> = all.iter().filter(outs).map(|one| one.last().guid).collect();
+        // One that is given up itself.
+        let by_out = |device: &&Written| {
+            let mut others = all.iter().filter(|by| out.contains(&by.last().guid));
+            out.contains(&device.last().guid) && others.any(|by| is_out(device, by))
+        };
+        let mut apart: Vec<FoundDevice> = all.iter().filter(by_out).map(Written::as_found).collect();
+        if !apart.is_empty() {
+            apart.sort_by_key(|one| std::cmp::Reverse((one.newest_txg, one.newest_time_s)));
+            self.conflicts.push(Conflict::Apart(apart));
+            return;
+        }
+        let (left, used): (Vec<Written>, Vec<Written>) = std::mem::take(&mut self.written)
+            .into_iter()
+            .partition(|device| out.contains(&device.last().guid));
+        self.abandoned = used.iter().flat_map(Written::abandoned).collect();
+        self.left_out
+            .extend(left.iter().map(|device| LeftOut::Abandoned {
+                path: device.path().to_owned(),
+                newest_txg: device.root().txg,
+            }));
+        self.written = used;
+    }
+
+    /// Numbers of the devices that the library must not open before their labels were written anew: those in the list
+    /// that do not have it themselves.
+    pub(super) fn closed(&self) -> Vec<u64> {
+        let has_it = |one: &&Abandoned| {
+            let mut used = self.written.iter();
+            used.any(|device| device.last().guid == one.guid)
+        };
+        let closed = self.abandoned.iter().filter(|one| !has_it(one));
+        closed.map(|one| one.guid).collect()
     }
 
     /// The list without aliases of a device.
@@ -312,6 +376,18 @@ impl Written {
     fn leaves(&self) -> bool {
         let label = self.settled();
         label.list.view().u64(LABEL_LEAVES) == Some(label.pool_guid)
+    }
+
+    /// The devices with data that was given up, by its newest label.
+    pub(super) fn abandoned(&self) -> Vec<Abandoned> {
+        let words = self.settled().list.view().u64s(LABEL_ABANDONED);
+        let listed = words.chunks_exact(2).take(ABANDONED_MAX);
+        listed
+            .map(|words| Abandoned {
+                guid: words[0],
+                txg: words[1],
+            })
+            .collect()
     }
 
     fn has_contents_of(&self, other: &Self) -> bool {

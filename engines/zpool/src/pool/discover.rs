@@ -11,7 +11,7 @@ use engine::pool::{
 };
 use labels::{Detached, DeviceIdentity, LabelState, LockProbe, RootId, Uberblock, newest_settled};
 
-use super::copies::{self, Behind, DEPTH_MAX, Settled};
+use super::copies::{self, Abandoned, Behind, DEPTH_MAX, Settled};
 use super::label::{self, Label, Membership, Written};
 use crate::device;
 use crate::nvlist::{NvList, NvRef};
@@ -48,6 +48,10 @@ pub(super) struct Contents {
     pub(super) behind: Vec<Behind>,
     /// Uberblocks of copies that an administrator rejected.
     pub(super) rejected: Vec<RootId>,
+    /// Devices of the pool with data that an administrator gave up.
+    pub(super) abandoned: Vec<Abandoned>,
+    /// Numbers of those that the library must not open.
+    pub(super) closed: Vec<u64>,
     /// Spares and caches that were found, of any pool: number and path.
     aux: Vec<(u64, PathBuf)>,
     /// The administrator named the devices, which are copies, and the pool has no further ones.
@@ -368,6 +372,12 @@ fn assemble(
             None => placeholder("missing", id),
         })
         .collect();
+    let closed = settled.closed();
+    // A device that was replaced is not listed any more.
+    let is_part = |guid: u64| devices.iter().any(|one: &CandidateDevice| one.guid == guid);
+    let abandoned: Vec<Abandoned> = settled.abandoned.iter().copied().collect();
+    let abandoned = abandoned.into_iter().filter(|one| is_part(one.guid));
+    let abandoned: Vec<Abandoned> = abandoned.collect();
 
     Some(Candidate {
         name: newest.pool_name.clone(),
@@ -393,6 +403,8 @@ fn assemble(
             features_for_read: features_for_read(view),
             behind,
             rejected: settled.rejected,
+            abandoned,
+            closed,
             aux: aux.to_vec(),
             are_all,
         }),

@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use engine::pool::legs::Verdict;
+use engine::pool::legs::{Confirmation, Legs, Verdict};
 use engine::pool::{
     Candidate, CandidateDevice, Claims, DeviceState, ImportOptions, LeftOut, SafeToOwn,
 };
 use units::PoolName;
 use zpool_sys as sys;
 
-use super::copies::Behind;
+use super::copies::{ABANDONED_MAX, Abandoned, Behind};
 use super::discover::{Contents, at_once};
 use super::label::{self, Membership};
 use super::status::reason;
@@ -85,13 +85,14 @@ impl ClaimedPool<'_> {
             properties.set_u64("readonly", 1);
         }
         let mut flags = 0;
-        if options.without_log {
-            flags |= sys::BH_IMPORT_MISSING_LOG;
-        }
         if proof.may_skip_watch() {
             flags |= sys::BH_IMPORT_SKIP_ACTIVITY_CHECK;
         }
         let word = options.word.as_ref();
+        let may_lose_logs = |word| candidate.devices.legs.may_lose_logs(word);
+        if options.without_log || word.is_some_and(may_lose_logs) {
+            flags |= sys::BH_IMPORT_MISSING_LOG;
+        }
         if word.is_some_and(|word| candidate.devices.legs.may_lose_newest(word)) {
             flags |= sys::BH_IMPORT_REWIND;
         } else if may_have_lost_power_since(candidate.devices.legs.newest_time_s) {
@@ -116,6 +117,12 @@ impl ClaimedPool<'_> {
         let leaves = if becomes_own { candidate.guid } else { 0 };
         // SAFETY: the list, which is no longer than the header allows, is copied.
         unsafe { sys::bh_label_start(rejected.as_ptr(), rejected.len() as u32, leaves) };
+        let (abandoned, closed) = abandoned(contents, &candidate.devices.legs, word);
+        let words = abandoned.iter().flat_map(|one| [one.guid, one.txg]);
+        let words: Vec<u64> = words.collect();
+        let (count, closed_count) = (words.len() as u32, closed.len() as u32);
+        // SAFETY: the lists, which are no longer than the header allows, are copied.
+        unsafe { sys::bh_label_abandoned(words.as_ptr(), count, closed.as_ptr(), closed_count) };
         let load = |flags| load(candidate, &self.name, &properties, flags, options);
         let imported = load(flags);
         let checks = sys::BH_IMPORT_CHECK_NEWEST | sys::BH_IMPORT_REWIND;
@@ -132,12 +139,44 @@ impl ClaimedPool<'_> {
             guard.keep();
         }
         let mut pool = Pool::opened(self.engine, &self.name, DOING)?;
+        pool.abandoned = abandoned;
         pool.left_out.clone_from(&self.candidate.devices.left_out);
         if !options.read_only {
             pool.owner = pool.watch_ownership(candidate);
         }
         Ok(pool)
     }
+}
+
+/// The devices with data that was given up, now or before, and those of them that the library must not open. A leg
+/// record has its own rule.
+fn abandoned(
+    contents: &Contents,
+    legs: &Legs,
+    word: Option<&Confirmation>,
+) -> (Vec<Abandoned>, Vec<u64>) {
+    if legs.record.is_some() {
+        return (Vec::new(), Vec::new());
+    }
+    let mut abandoned = contents.abandoned.clone();
+    let mut closed = contents.closed.clone();
+    let now = |word: &&Confirmation| {
+        (word.pool_guid, word.newest_txg) == (legs.pool_guid, legs.newest_txg)
+    };
+    for guid in word.filter(now).into_iter().flat_map(|word| &word.missing) {
+        abandoned.retain(|one| one.guid != *guid);
+        abandoned.push(Abandoned {
+            guid: *guid,
+            txg: legs.newest_txg,
+        });
+        closed.push(*guid);
+    }
+    // The oldest ones are the first in the list of a label.
+    abandoned.drain(..abandoned.len().saturating_sub(ABANDONED_MAX));
+    closed.retain(|guid| abandoned.iter().any(|one| one.guid == *guid));
+    closed.sort_unstable();
+    closed.dedup();
+    (abandoned, closed)
 }
 
 /// Has the library open the pool, with every device that has a valid label. Devices that it cannot open count as
@@ -295,6 +334,10 @@ fn log_left_out(candidate: &Candidate) {
                      `bulkhead pool reidentify`"
                 );
             }
+            LeftOut::Abandoned { path, newest_txg } => tracing::warn!(
+                pool, path = %path.display(), newest_txg,
+                "a device that was in use without the rest of the pool is left out: `pool confirm` gave up its data"
+            ),
             LeftOut::Removed { path } => tracing::warn!(
                 pool, path = %path.display(),
                 "an image of a device that was removed from the pool is left out: take it away from this host"

@@ -47,6 +47,8 @@ pub struct Pool {
     pub(crate) snapshots: Arc<OpenSnapshots>,
     /// Devices that were found when it was opened, and are not used.
     left_out: Vec<LeftOut>,
+    /// Devices with data that an administrator gave up.
+    abandoned: Vec<copies::Abandoned>,
     /// Objects that were open without a name when file systems were closed.
     pub(crate) nameless: Arc<Nameless>,
 }
@@ -84,6 +86,7 @@ impl Pool {
             owner: None,
             snapshots: Arc::default(),
             left_out: Vec::new(),
+            abandoned: Vec::new(),
             nameless: Arc::default(),
         };
         match pool.engine.check_layout(name.as_str()) {
@@ -101,6 +104,7 @@ impl Pool {
             owner: None,
             snapshots: Arc::clone(&self.snapshots),
             left_out: self.left_out.clone(),
+            abandoned: self.abandoned.clone(),
             nameless: Arc::clone(&self.nameless),
         }
     }

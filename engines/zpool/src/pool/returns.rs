@@ -1,7 +1,7 @@
 //! A device returns while the pool is open: in the state in which it left, or as an older image of itself. The library
 //! copies the writes that it missed since it left, and an older image misses more.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use engine::capabilities::Health;
 use engine::pool::{DeviceState, DeviceStatus};
@@ -11,6 +11,7 @@ use super::copies::import_of;
 use super::label::{self, Membership, Written};
 use super::{Pool, c_text, legs};
 use crate::device;
+use crate::error::{PoolError, PoolErrorKind};
 
 /// A device may miss the last uberblock from before it left.
 const ROOTS_MISSING_MAX: usize = 1;
@@ -53,6 +54,75 @@ impl Pool {
                 }
             }
         }
+    }
+
+    /// Lets the library open `returning`, and all its descendants, or all devices. If `pool confirm` gave up the data of
+    /// one, its own uberblocks may be of later groups than the pool's. Then its labels are written anew, and all data is
+    /// copied, if `overwrites`; otherwise it stays closed.
+    pub(super) fn admit(
+        &self,
+        doing: &'static str,
+        devices: &[DeviceStatus],
+        returning: Option<&DeviceStatus>,
+        overwrites: bool,
+    ) -> Result<(), PoolError> {
+        for group in devices {
+            let is_meant = |leaf: &DeviceStatus| {
+                returning.is_none_or(|one| one.guid == group.guid || one.guid == leaf.guid)
+            };
+            for leaf in leaves(group).into_iter().filter(|leaf| is_meant(leaf)) {
+                // SAFETY: it compares numbers.
+                let is_closed = unsafe { sys::bh_is_closed_device(leaf.guid) } != 0;
+                let listed = self.abandoned.iter().find(|one| one.guid == leaf.guid);
+                let Some(given_up) = listed.filter(|_| is_closed) else {
+                    continue;
+                };
+                let is_newer = written_on(leaf).is_some_and(|found| {
+                    let newest = found.newest().map_or(0, |root| root.txg);
+                    newest > given_up.txg && !found.abandoned().contains(given_up)
+                });
+                match (is_newer, overwrites) {
+                    (true, true) => {
+                        tracing::warn!(
+                            pool = %self.name, path = leaf.name,
+                            "`pool confirm` gave up the data of this device: all of it is overwritten"
+                        );
+                        legs::note_missing_data(&self.name, leaf.guid, 1, true)?;
+                        self.relabel(doing, leaf)?;
+                    }
+                    (true, false) if returning.is_none() => continue,
+                    (true, false) => {
+                        let why = format!(
+                            "it has writes of its own that `pool confirm` gave up; `bulkhead pool online {} {}` overwrites them",
+                            self.name, leaf.name
+                        );
+                        return Err(self.unusable(doing, leaf, why));
+                    }
+                    (false, _) => {}
+                }
+                // SAFETY: it changes a number in a list.
+                unsafe { sys::bh_admit_device(leaf.guid) };
+            }
+        }
+        Ok(())
+    }
+
+    fn unusable(&self, doing: &'static str, leaf: &DeviceStatus, why: String) -> PoolError {
+        let path = PathBuf::from(&leaf.name);
+        let kind = PoolErrorKind::DeviceUnusable { path, why };
+        PoolError::new(doing, self.name.as_str(), kind)
+    }
+
+    /// Writes labels without uberblocks to a device that the library does not have open.
+    fn relabel(&self, doing: &'static str, leaf: &DeviceStatus) -> Result<(), PoolError> {
+        let path = Path::new(&leaf.name);
+        let written = device::write_labels(path, leaf.guid, |offset| {
+            let label = legs::label(&self.name, leaf.guid, offset);
+            label
+                .map(|(text, _)| text)
+                .map_err(|error| error.to_string())
+        });
+        written.map_err(|why| self.unusable(doing, leaf, why))
     }
 
     /// Whether `found` misses uberblocks that the device had when it left, as `peer` shows.

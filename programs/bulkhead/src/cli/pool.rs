@@ -85,8 +85,9 @@ const REIDENTIFY_EXAMPLES: &str = "Example:
 It opens the devices that are named and no others, so that the pool itself may be served meanwhile. Of a mirror one side is enough,
 and the other sides are detached. Of a pool with legs, a copy of one leg of each group becomes a pool without legs.";
 
-const CONFIRM_EXAMPLES: &str = "Example:
+const CONFIRM_EXAMPLES: &str = "Examples:
   bulkhead pool confirm tank --missing-devices-are-not-newer
+  bulkhead pool confirm tank --missing-logs-are-lost
 
 Without a word it shows what is missing, and how old the rest is. A word is about that state only, and about
 this head: the next start here, by hand or by Pacemaker, uses it up.";

@@ -11,6 +11,7 @@ mod encrypted_copies;
 mod encryption;
 mod file_systems;
 mod frozen;
+mod given_up;
 mod growth;
 mod guest_pools;
 mod hardware;

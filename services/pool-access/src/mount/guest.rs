@@ -124,6 +124,7 @@ fn confirmation(candidate: &Candidate, out: Printer) -> Confirmation {
         newest_txg: legs.newest_txg,
         missing: Default::default(),
         may_lose_newest: false,
+        may_lose_logs: false,
         forgets_record: true,
     };
     let evidence = Evidence {
