@@ -11,6 +11,7 @@ use units::{ByteCount, HeadName, PoolName};
 
 use crate::alerts::Alerts;
 use crate::file::{Appliance, QuorumRule, Tls};
+use crate::placement::{DiskPlacement, InterfaceLinks};
 use crate::tuning::HostTuning;
 
 /// All facts.
@@ -92,6 +93,10 @@ pub struct HeadFacts {
     pub fence_devices: BTreeMap<String, ProbeResult>,
     /// Settings of the host; absent if it runs a version that does not report them.
     pub tuning: Option<HostTuning>,
+    /// Where its disks are, by the path in the file.
+    pub placements: BTreeMap<PathBuf, DiskPlacement>,
+    /// The physical links of interfaces that are in the file, by interface.
+    pub links: BTreeMap<String, InterfaceLinks>,
     /// The replies of the uninterruptible power supplies to this head, by their names in the file.
     pub feeds: BTreeMap<String, ProbeResult>,
 }

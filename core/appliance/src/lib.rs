@@ -15,6 +15,7 @@ mod file;
 pub mod formats;
 mod key;
 mod parse;
+pub mod placement;
 pub mod plan;
 pub mod ports;
 pub mod reference;

@@ -1,11 +1,13 @@
 //! The hardware below the pools: the health of disks by smartctl(8), the slots of enclosures by the kernel's SES driver,
-//! and the sensors of a BMC by ipmitool(1). Parsers only: the caller runs the commands.
+//! paths to disks and links to networks by sysfs, and the sensors of a BMC by ipmitool(1). Parsers only: the caller runs
+//! the commands.
 
 #![forbid(unsafe_code)]
 
 pub mod sensors;
 pub mod slots;
 pub mod smart;
+pub mod ways;
 
 /// Longest text of a disk, an enclosure or a sensor that is kept, in characters.
 const TEXT_CHARS_MAX: usize = 64;

@@ -9,10 +9,13 @@ use crate::printable;
 /// The link from a disk to its slot: this, and the name of the slot.
 const LINK_PREFIX: &str = "enclosure_device:";
 
+/// The enclosure of a slot for a PCI device.
+pub const PCI: &str = "pci";
+
 /// A slot of an enclosure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// Identifies the enclosure: its logical identifier, or `pci`.
+    /// Identifies the enclosure: its logical identifier, or [`PCI`].
     pub enclosure: String,
     /// The name of the slot in it.
     pub name: String,
@@ -83,7 +86,7 @@ fn in_pci_slot(device: &Path, pci_slots: &Path) -> Option<Slot> {
     };
     let (name, _) = slots.into_iter().find(|(_, address)| is_at(address))?;
     Some(Slot {
-        enclosure: "pci".to_owned(),
+        enclosure: PCI.to_owned(),
         name,
         light: None,
     })

@@ -12,6 +12,7 @@ use appliance::facts::{
     DiskFacts, HeadFacts, InterfaceFacts, MemberProbe, ProbeResult, SecretFacts, members_required,
     programs_required, secrets_required, tls_required,
 };
+use appliance::placement::{DiskPlacement, InterfaceLinks};
 use appliance::render::{LEGS_KEY_PATH, LEGS_PATH};
 use units::ByteCount;
 
@@ -326,6 +327,14 @@ fn understand(text: &str, answered_ms: i64) -> HeadFacts {
                 }
             }
             // Another version may report more, or less.
+            ["placement", json] => {
+                let placement: Option<(PathBuf, DiskPlacement)> = serde_json::from_str(json).ok();
+                facts.placements.extend(placement);
+            }
+            ["links", json] => {
+                let links: Option<(String, InterfaceLinks)> = serde_json::from_str(json).ok();
+                facts.links.extend(links);
+            }
             ["tuning", json] => facts.tuning = serde_json::from_str(json).ok(),
             ["feed", json] => {
                 let reply: Option<(String, ProbeResult)> = serde_json::from_str(json).ok();
@@ -474,6 +483,19 @@ mod tests {
             MemberProbe::Rejected,
         ];
         assert_eq!(probes, wanted);
+
+        let facts = understand(
+            "placement\t[\"/dev/a\", {\"shelf\": \"0x5\", \"paths\": 2, \"group\": null, \"later\": 1}]\n\
+             placement\t[\"/dev/b\", 3]\nlinks\t[\"eth0\", {\"all\": 2, \"working\": 1}]\nlinks\t{}\n",
+            0,
+        );
+        assert_eq!(facts.placements.len(), 1);
+        let place = &facts.placements[std::path::Path::new("/dev/a")];
+        assert_eq!(
+            (place.shelf.as_deref(), place.paths),
+            (Some("0x5"), Some(2))
+        );
+        assert_eq!(facts.links["eth0"].working, 1);
 
         let facts = understand("engine_refused\tanother OpenZFS\n", 0);
         assert_eq!(facts.engine_refused.as_deref(), Some("another OpenZFS"));

@@ -9,16 +9,15 @@ use control::answer::{Done, PoolSummary};
 use control::{Answer, Failure, FailureKind};
 use hardware::slots::{self, Slot};
 use hardware::smart::DiskHealth;
+use hardware::ways::MULTIPATH;
 use operations::block_class::{BLOCK_CLASS, SECTOR_BYTES, is_disk, is_of};
 use rendering::{Table, harmless};
 
 /// Persistent names.
 const BY_ID: &str = "/dev/disk/by-id";
 
-/// The uuid of a multipath device begins with this.
-const MULTIPATH: &str = "mpath-";
 /// The slots of PCI devices.
-const PCI_SLOTS: &str = "/sys/bus/pci/slots";
+pub const PCI_SLOTS: &str = "/sys/bus/pci/slots";
 
 /// A whole disk of this host, or a multipath device.
 pub struct Disk {

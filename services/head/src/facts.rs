@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use appliance::Feed;
 use appliance::facts::ProbeResult;
+use appliance::placement::{DiskGroup, DiskPlacement, InterfaceLinks};
 use appliance::render::{LEGS_CERTIFICATE_PATH, LEGS_KEY_PATH};
 use certificates::{Fingerprint, Identity, UnpinnedCertificate, is_rejected_by_peer};
 use cluster::tuning;
@@ -17,6 +18,9 @@ use control::operations::key::KeyRequest;
 use control::operations::key::status::Status;
 use control::{Answer, Failure, Request};
 use engine::HostId;
+use engine::pool::Candidate;
+use engine::pool::legs::Leg;
+use hardware::{slots, ways};
 use pool_access::common::Common;
 use pool_access::engines::{self, Options, Search};
 use pool_access::sockets;
@@ -25,6 +29,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use serving::TlsFiles;
 use units::PoolName;
 
+use crate::disks::PCI_SLOTS;
 use crate::{power, validity};
 
 /// Longest list of disks that is read, in bytes.
@@ -46,6 +51,10 @@ const STALL_TEST: Duration = Duration::from_secs(1);
 const SERVER_WAIT: Duration = Duration::from_secs(3);
 /// Length of a sleep in the test.
 const NAP: Duration = Duration::from_millis(1);
+/// Block devices, with partitions.
+const BLOCKS: &str = "/sys/class/block";
+/// Network interfaces.
+const INTERFACES: &str = "/sys/class/net";
 /// No pool is opened, so this number is in no label.
 const NO_HOST: HostId = HostId(std::num::NonZeroU32::MAX);
 
@@ -68,6 +77,7 @@ pub fn print_facts(common: &Common, stalls: bool) -> Result<String, Failure> {
             let _ = writeln!(lines, "tuning\t{settings}");
         }
         print_feeds(&mut lines, &disks);
+        print_links(&mut lines, Path::new(INTERFACES), &disks);
     }
     for files in disks
         .lines()
@@ -79,8 +89,13 @@ pub fn print_facts(common: &Common, stalls: bool) -> Result<String, Failure> {
     let members = members.filter_map(|line| line.strip_prefix(MEMBER_REQUEST));
     print_members(&mut lines, &members.collect::<Vec<_>>());
     for disk in disks.lines().filter(|line| line.starts_with('/')) {
+        let mut placement = placement(Path::new(BLOCKS), Path::new(disk));
         for engine in engines::ALL {
-            print_disk(&mut lines, *engine, disk);
+            print_disk(&mut lines, *engine, disk, &mut placement);
+        }
+        // JSON has neither tabs nor line breaks.
+        if let Ok(json) = serde_json::to_string(&(disk, placement)) {
+            let _ = writeln!(lines, "placement\t{json}");
         }
     }
     if let Some(line) = leg_fingerprint(Path::new(LEGS_CERTIFICATE_PATH)) {
@@ -125,8 +140,69 @@ fn print_feeds(lines: &mut String, requests: &str) {
     }
 }
 
-/// The facts of `engine` about a disk.
-fn print_disk(lines: &mut String, engine: &dyn engines::Registered, disk: &str) {
+/// The physical links of each interface.
+fn print_links(lines: &mut String, interfaces: &Path, requests: &str) {
+    let requested = requests.lines();
+    let requested: BTreeSet<&str> = requested
+        .filter_map(|line| line.strip_prefix(tuning::RING_REQUEST))
+        .filter(|name| !name.contains('/'))
+        .collect();
+    for name in requested {
+        let found = ways::to_network(interfaces, name).map(|links| InterfaceLinks {
+            all: links.all,
+            working: links.working,
+        });
+        if let Some(Ok(json)) = found.map(|links| serde_json::to_string(&(name, links))) {
+            let _ = writeln!(lines, "links\t{json}");
+        }
+    }
+}
+
+/// The enclosure and the paths of a disk.
+fn placement(blocks: &Path, disk: &Path) -> DiskPlacement {
+    let device = std::fs::canonicalize(disk).ok();
+    let name = device.as_deref().and_then(Path::file_name);
+    let below = name.and_then(|name| ways::to_disk(blocks, name.to_str()?));
+    let slot = below
+        .as_ref()
+        .and_then(|below| slots::of(&blocks.join(&below.disk), Path::new(PCI_SLOTS)));
+    // A PCI slot is no part that fails with several disks.
+    let slot = slot.filter(|slot| slot.enclosure != slots::PCI);
+    DiskPlacement {
+        shelf: slot.as_ref().map(|slot| slot.enclosure.clone()),
+        slot: slot.map(|slot| slot.name),
+        paths: below.map(|below| below.paths),
+        group: None,
+    }
+}
+
+/// The role of the disk with this number among the groups that its label lists.
+fn group_of(candidate: &Candidate, disk: &Path) -> Option<DiskGroup> {
+    let groups = candidate.devices.legs.groups.iter();
+    let mut found = groups.filter_map(|group| {
+        let is_this = |leg: &Leg| leg.is_present && leg.path == disk;
+        let member = group
+            .members
+            .iter()
+            .position(|legs| legs.iter().any(is_this))?;
+        Some(DiskGroup {
+            pool: candidate.name.clone(),
+            id: group.members.iter().flatten().map(|leg| leg.guid).min()?,
+            member,
+            members: group.members.len(),
+            needed: group.needed,
+        })
+    });
+    found.next()
+}
+
+/// Prints the facts of `engine` about a disk, and adds its role in a pool to `placement`.
+fn print_disk(
+    lines: &mut String,
+    engine: &dyn engines::Registered,
+    disk: &str,
+    placement: &mut DiskPlacement,
+) {
     let Some(tools) = engine.tools() else { return };
     if let Some(known) = tools.supports_reservations(Path::new(disk)) {
         let answer = if known { "yes" } else { "no" };
@@ -134,6 +210,8 @@ fn print_disk(lines: &mut String, engine: &dyn engines::Registered, disk: &str) 
     }
     let found = engine.discover(Search::Places(&[PathBuf::from(disk)]));
     for candidate in found.unwrap_or_default() {
+        let group = group_of(&candidate, Path::new(disk));
+        placement.group = group.or(placement.group.take());
         for feature in tools.needed_features(&candidate) {
             let _ = writeln!(lines, "feature_in_use\t{}\t{feature}", candidate.name);
         }

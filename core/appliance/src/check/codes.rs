@@ -317,6 +317,16 @@ codes! {
         "Packets of a burst are dropped when the ring is full; TCP sends them again after a time-out."
     MtuPath "mtu-path" Error
         "Small packets pass and large ones vanish on the way: logins work, and the first large read hangs."
+    ShelfShared "shelf-shared" Warning
+        "A shelf fails as a whole, by its power, its controllers or its cables; with it the pool loses more disks than it survives, and stalls."
+    ShelfSingle "shelf-single" Hint
+        "The pool stalls while the shelf is off, although each disk has a mirror or parity."
+    DiskSinglePath "disk-single-path" Warning
+        "With one cable, port or controller the head loses these disks, and the pool its redundancy; other disks continue over their second path."
+    LinkSingle "link-single" Hint
+        "When the cable, its port or the switch fails, no client reaches the pool until it is moved to another head."
+    LinkDegraded "link-degraded" Warning
+        "The bond survives one failure, which has happened."
     UpsThreshold "ups-threshold" Error
         "Heads that shut down too late lose their power before the pools are stopped; too early, at each short failure."
     UpsLogin "ups-login" Error

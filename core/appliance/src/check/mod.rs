@@ -10,6 +10,7 @@ mod legs;
 mod names;
 mod networks;
 mod paths;
+mod placement;
 mod pools;
 mod quorum;
 mod services;
@@ -159,6 +160,7 @@ pub fn check(parsed: &Parsed, facts: &Facts) -> Vec<Finding> {
     times::check(&mut checker);
     hosts::check(&mut checker);
     tuning::check(&mut checker);
+    placement::check(&mut checker);
     ups::check(&mut checker);
     alerts::check(&mut checker);
     let mut findings = checker.findings;

@@ -234,6 +234,49 @@ fn head_with_binary_reports_features_and_stalls() {
     }
 }
 
+/// The role of each disk in a mirror and a raidz, by its label alone.
+#[test]
+fn facts_contain_the_mirror_and_the_raidz_of_each_disk() {
+    let names = ["a.img", "b.img", "c.img", "d.img", "e.img"];
+    let machine = TestHost::with_disks(&names);
+    machine.ok("pool create pair mirror a.img b.img");
+    machine.ok("pool create trio raidz c.img d.img e.img");
+    let mut facts = machine.command("appliance facts");
+    facts.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut facts = facts.spawn().expect("runs");
+    let mut question = facts.stdin.take().expect("piped");
+    for name in names {
+        writeln!(question, "{}", machine.path(name).display()).expect("written");
+    }
+    drop(question);
+    let printed = facts.wait_with_output().expect("ends");
+    let printed = String::from_utf8_lossy(&printed.stdout).into_owned();
+    let placements = printed
+        .lines()
+        .filter_map(|line| line.strip_prefix("placement\t"));
+    let groups = placements.map(|json| {
+        let (_, placement): (PathBuf, appliance::placement::DiskPlacement) =
+            serde_json::from_str(json).expect("a placement");
+        assert_eq!((placement.shelf, placement.paths), (None, None), "a file");
+        placement.group.expect("a group")
+    });
+    let groups: Vec<_> = groups.collect();
+    let roles: Vec<_> = groups
+        .iter()
+        .map(|one| (one.pool.as_str(), one.member, one.members, one.needed))
+        .collect();
+    let expected = [
+        ("pair", 0, 2, 1),
+        ("pair", 1, 2, 1),
+        ("trio", 0, 3, 2),
+        ("trio", 1, 3, 2),
+        ("trio", 2, 3, 2),
+    ];
+    assert_eq!(roles, expected, "{printed}");
+    assert_eq!(groups[0].id, groups[1].id);
+    assert_ne!(groups[0].id, groups[2].id);
+}
+
 #[test]
 fn schema_manual_and_completions_contain_the_commands() {
     let machine = TestHost::with_disks(&[]);
