@@ -49,6 +49,12 @@ int32_t bh_library_has_checks(void);
  */
 int32_t bh_library_version(char *out, uint64_t bytes_max);
 
+/*
+ * Excludes all memory of the allocator, present and future, from core dumps (core_dump.c). Once per process, before it
+ * starts threads, whose stacks would be excluded, too.
+ */
+int32_t bh_core_exclude_heap(void);
+
 /* Starts the library.  Once per process; never fork afterwards. */
 int32_t bh_engine_start(const struct bh_engine_options *options);
 

@@ -171,6 +171,7 @@ unsafe extern "C" {
     pub fn bh_library_build_id(out: *mut u8, bytes_max: u64, length: *mut u64);
     pub fn bh_library_has_checks() -> i32;
     pub fn bh_library_version(out: *mut c_char, bytes_max: u64) -> i32;
+    pub fn bh_core_exclude_heap() -> i32;
     pub fn bh_engine_start(options: *const bh_engine_options) -> i32;
     pub fn bh_layout_check(pool: *const c_char) -> i32;
     pub fn bh_checksum_select(algorithm: *const c_char, implementation: *const c_char) -> i32;

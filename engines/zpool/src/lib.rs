@@ -12,6 +12,7 @@
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
+pub mod core_dump;
 pub mod crypto;
 pub mod dataset;
 pub mod device;

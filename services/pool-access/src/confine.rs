@@ -24,6 +24,8 @@ use seccompiler::{
     SeccompRule,
 };
 
+use crate::engines;
+
 /// The OOM score adjustment of this process: storage should be among the last processes to be
 /// killed.
 const OOM_SCORE_ADJUST: &str = "-500";
@@ -163,6 +165,8 @@ pub struct Needs {
     pub local_services: bool,
     /// Key programs might be started; their own needs are not known.
     pub programs: bool,
+    /// Whether it may write a core dump: the result of [`prepare_core_dump`].
+    pub core_dump: bool,
     /// Folders that it writes in besides.
     pub folders: Vec<PathBuf>,
     /// Files and folders with secrets of the heads and the cluster.
@@ -184,11 +188,38 @@ struct Without {
     no_programs: bool,
 }
 
-/// With this variable in its environment, a server may write a core dump.
+/// With this variable in its environment, a server may write a core dump: of its stacks and global variables, or with
+/// [`ALL_MEMORY`] of all of its memory.
 const CORE_DUMPS: &str = "BULKHEAD_CORE_DUMPS";
+/// The value for a core dump with the cache of reads, data of clients, and secrets.
+const ALL_MEMORY: &str = "all";
 /// The largest core dump, in bytes. With 0 the kernel would still start the program of `kernel.core_pattern`, and the dead
 /// process would hold its disks and ports until that has read all of its memory.
 const CORE_BYTES_MAX: u64 = 1;
+
+/// Excludes the memory of this process from a core dump, where one is requested. Returns whether the process may write
+/// one. Called before the process has threads.
+pub fn prepare_core_dump() -> bool {
+    let Some(requested) = std::env::var_os(CORE_DUMPS) else {
+        return false;
+    };
+    if requested == ALL_MEMORY {
+        return true;
+    }
+    let mut excluded = engines::ALL
+        .iter()
+        .map(|engine| engine.exclude_memory_from_cores());
+    match excluded.find_map(Result::err) {
+        None => true,
+        Some(error) => {
+            tracing::warn!(
+                error,
+                "no core dump will be written: it would contain data of clients"
+            );
+            false
+        }
+    }
+}
 
 /// Sets the limit of core dumps of this process. Returns whether it may write one.
 fn limit_core_dumps(is_wanted: bool) -> bool {
@@ -230,7 +261,7 @@ fn pool_server_without(needs: &Needs, without: Without) -> Vec<&'static str> {
     }
     note(&mut missing, "capabilities", keep(kept(needs)));
     note(&mut missing, "no_new_privs", no_new_privileges());
-    let may_dump = limit_core_dumps(std::env::var_os(CORE_DUMPS).is_some());
+    let may_dump = limit_core_dumps(needs.core_dump);
     if rustix::process::getuid().is_root() && !may_dump {
         // Other processes of root with as few rights, such as servers of other pools, must not read or write its memory.
         let hidden = rustix::process::DumpableBehavior::NotDumpable;
@@ -529,6 +560,7 @@ mod tests {
             reservations,
             local_services: true,
             programs: false,
+            core_dump: false,
             folders: Vec::new(),
             secrets: Vec::new(),
         };
@@ -588,6 +620,7 @@ if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 7:
                 reservations: true,
                 local_services: true,
                 programs: true,
+                core_dump: false,
                 folders: Vec::new(),
                 secrets: Vec::new(),
             };
@@ -621,6 +654,7 @@ if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 7:
                 reservations: false,
                 local_services: true,
                 programs: false,
+                core_dump: false,
                 folders: vec![inside.clone()],
                 secrets: Vec::new(),
             };

@@ -139,6 +139,7 @@ pub struct Ending {
 pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     let started = Instant::now();
     log_to_stderr(args.log_json);
+    let core_dump = confine::prepare_core_dump();
     // Before any thread exists, so that all inherit it.
     signals::block().map_err(Failure::of("block signals"))?;
     let (sender, events) = channel();
@@ -164,7 +165,10 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     let legs_of_pool = legs_of_pool
         .map(|file| engines::legs().pool(&common.directories(), &args.pool, file))
         .transpose()?;
-    let needs = needs(&args, common, control.path(), legs_of_pool.as_deref());
+    let needs = confine::Needs {
+        core_dump,
+        ..needs(&args, common, control.path(), legs_of_pool.as_deref())
+    };
     let keeper = Arc::new(keeper::Started::new(common, needs.socket_directories())?);
     let seals = Seals::kept_by(Arc::clone(&keeper) as Arc<dyn Keeper>);
     ::serving::bind_unix_by(Box::new(move |path| keeper.bind(path)));
@@ -374,6 +378,7 @@ fn needs(
         reservations: args.claims != ClaimsOption::Locks,
         local_services: !args.listen.keytabs.is_empty(),
         programs: operations::key_source::has_programs(),
+        core_dump: false,
         folders,
     }
 }

@@ -39,6 +39,7 @@ impl Place {
             reservations: true,
             local_services: false,
             programs: false,
+            core_dump: false,
             folders: vec![self.path().join("own")],
             secrets: ["cluster", "head", "alone"]
                 .map(|name| self.path().join(name))

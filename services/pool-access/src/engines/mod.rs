@@ -63,6 +63,15 @@ pub trait Registered: Sync {
     /// A pool that it opened is served: the slow part of the start is over.
     fn is_serving(&self) {}
 
+    /// Excludes its memory, and that of this process, from core dumps. Called before the process has threads.
+    ///
+    /// # Errors
+    ///
+    /// The reason why a core dump would contain it, as a sentence.
+    fn exclude_memory_from_cores(&self) -> Result<(), String> {
+        Ok(())
+    }
+
     /// The tools of an engine for pools on devices of this host, if it has them.
     fn tools(&self) -> Option<&dyn Tools> {
         None

@@ -69,6 +69,10 @@ impl Registered for OpenZfs {
         set_huge_pages(true);
     }
 
+    fn exclude_memory_from_cores(&self) -> Result<(), String> {
+        zpool::core_dump::exclude_heap().map_err(|errno| errno.to_string())
+    }
+
     fn tools(&self) -> Option<&dyn Tools> {
         Some(self)
     }
