@@ -14,6 +14,5 @@ const TEXT_CHARS_MAX: usize = 64;
 
 /// The text of a device as short plain text.
 fn printable(text: &str) -> String {
-    let text = text.trim().chars().filter(|one| !one.is_control());
-    text.take(TEXT_CHARS_MAX).collect()
+    units::printable(text, TEXT_CHARS_MAX)
 }

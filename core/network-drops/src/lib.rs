@@ -144,8 +144,7 @@ pub fn all(now: &Snapshot) -> Vec<Loss> {
 }
 
 fn printable(text: &str) -> String {
-    let text = text.trim().chars().filter(|one| !one.is_control());
-    text.take(NAME_CHARS_MAX).collect()
+    units::printable(text, NAME_CHARS_MAX)
 }
 
 #[cfg(test)]

@@ -170,8 +170,7 @@ fn read(path: &Path) -> Option<String> {
 
 /// Text from a file, for terminals.
 fn plain(text: &str) -> String {
-    let letters = text.chars().filter(|letter| !letter.is_control());
-    letters.take(REASON_CHARS_MAX).collect()
+    units::printable(text, REASON_CHARS_MAX)
 }
 
 fn previous(running: &Path, boot: &str) -> Option<ServerEnd> {
