@@ -147,6 +147,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "cluster",
         &[
             "units",
+            "hardware",
             "legs-config",
             "control",
             "rendering",

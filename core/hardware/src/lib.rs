@@ -1,9 +1,10 @@
 //! The hardware below the pools: the health of disks by smartctl(8), the slots of enclosures by the kernel's SES driver,
-//! paths to disks and links to networks by sysfs, and the sensors of a BMC by ipmitool(1). Parsers only: the caller runs
-//! the commands.
+//! paths to disks and links to networks by sysfs, the sensors of a BMC by ipmitool(1), and power supplies
+//! by NUT. Parsers only: the caller runs the commands.
 
 #![forbid(unsafe_code)]
 
+pub mod nut;
 pub mod sensors;
 pub mod slots;
 pub mod smart;

@@ -1,5 +1,5 @@
 //! A client of `upsd`, the server of Network UPS Tools (RFC 9271): requests and replies are lines of text over TCP.
-//! Every reply is bounded in size and time, and checked: a UPS, its driver or its network may report anything.
+//! Every reply is bounded in size and time; `hardware` parses it.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -7,42 +7,18 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use appliance::{Feed, UpsAddress};
+use hardware::nut::{self, LINE_BYTES_MAX, LineTooLong, Lines, quoted, refusal};
+
+pub use hardware::nut::Reading;
 
 /// Time limit for a connection.
 const CONNECT_WAIT: Duration = Duration::from_secs(2);
 /// Time limit for all requests of one poll.
 const POLL_WAIT: Duration = Duration::from_secs(4);
-/// The longest line of a reply, in bytes.
-const LINE_BYTES_MAX: usize = 1_024;
+/// Bytes that are received at once.
+const RECEIVE_BYTES: usize = LINE_BYTES_MAX;
 /// The longest password file, in bytes.
 const PASSWORD_BYTES_MAX: u64 = 1_024;
-/// The longest text of a peer that is shown, in characters.
-const TEXT_CHARS_MAX: usize = 80;
-/// More seconds are no running time of a battery.
-const RUNTIME_MAX_S: f64 = 1e7;
-
-/// The state that a UPS reports.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reading {
-    /// Its status, as reported, such as `OL CHRG`.
-    pub status: String,
-    /// Mains supply its load (`OL`).
-    pub is_online: bool,
-    /// Its battery supplies the load (`OB`).
-    pub is_on_battery: bool,
-    /// Its battery is low (`LB`).
-    pub is_low: bool,
-    /// It is about to switch its load off (`FSD`).
-    pub is_forced: bool,
-    /// It measures its battery (`CAL`), and discharges it for that.
-    pub is_calibrating: bool,
-    /// The charge of its battery.
-    pub charge_percent: Option<u8>,
-    /// How long its battery can supply the load.
-    pub runtime_s: Option<u32>,
-    /// Values that were ignored, each in a sentence.
-    pub problems: Vec<String>,
-}
 
 /// A session with the `upsd` of one UPS. It is opened again after a failure.
 #[derive(Debug)]
@@ -135,51 +111,20 @@ fn password(file: &std::path::Path) -> Result<String, String> {
     }
 }
 
-fn quoted(word: &str) -> String {
-    let escaped = word.replace('\\', "\\\\").replace('"', "\\\"");
-    format!("\"{escaped}\"")
-}
-
-/// Short plain text for a message.
-fn plain(text: &str) -> String {
-    let letters = text.chars().filter(|letter| !letter.is_control());
-    letters.take(TEXT_CHARS_MAX).collect()
-}
-
-/// The meaning of an error of `upsd`, in words.
-fn refusal(reply: &[String]) -> String {
-    let code = match reply {
-        [first, code, ..] if first == "ERR" => code.as_str(),
-        _ => return format!("upsd replied {:?}", plain(&reply.join(" "))),
-    };
-    let words = match code {
-        "ACCESS-DENIED" | "INVALID-PASSWORD" | "INVALID-USERNAME" => {
-            "upsd refuses the user or the password, or the address of this head"
-        }
-        "UNKNOWN-UPS" => "upsd has no UPS of this name",
-        "DATA-STALE" => "the UPS does not respond to its driver",
-        "DRIVER-NOT-CONNECTED" => "the driver of the UPS does not run",
-        "VAR-NOT-SUPPORTED" => "the UPS does not report its status",
-        other => return format!("upsd replied with the error {}", plain(other)),
-    };
-    format!("{words} ({code})")
-}
-
 struct Connection {
     stream: TcpStream,
     deadline: Instant,
-    /// Bytes that were received after the last line.
-    rest: Vec<u8>,
+    lines: Lines,
     /// Whether the last request was replied to.
     has_replied: bool,
 }
 
 impl Connection {
-    const fn new(stream: TcpStream, deadline: Instant) -> Self {
+    fn new(stream: TcpStream, deadline: Instant) -> Self {
         Self {
             stream,
             deadline,
-            rest: Vec::new(),
+            lines: Lines::default(),
             has_replied: false,
         }
     }
@@ -208,22 +153,21 @@ impl Connection {
         let sent = self.stream.write_all(format!("{request}\n").as_bytes());
         sent.map_err(|error| failed(&error))?;
         loop {
-            if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.rest.drain(..=end).collect();
+            let line = self.lines.next_line();
+            let line =
+                line.map_err(|LineTooLong| "upsd sent a line that is too long".to_owned())?;
+            if let Some(words) = line {
                 self.has_replied = true;
-                return Ok(words(&String::from_utf8_lossy(&line)));
-            }
-            if self.rest.len() > LINE_BYTES_MAX {
-                return Err("upsd sent a line that is too long".to_owned());
+                return Ok(words);
             }
             let limit = Some(self.left()?);
             self.stream
                 .set_read_timeout(limit)
                 .map_err(|error| failed(&error))?;
-            let mut some = [0; LINE_BYTES_MAX];
+            let mut some = [0; RECEIVE_BYTES];
             match self.stream.read(&mut some) {
                 Ok(0) => return Err("upsd closed the connection".to_owned()),
-                Ok(count) => self.rest.extend_from_slice(&some[..count]),
+                Ok(count) => self.lines.push(&some[..count]),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(failed(&error)),
             }
@@ -233,18 +177,7 @@ impl Connection {
     /// The value of a variable; `None` if the UPS does not have it.
     fn variable(&mut self, ups: &str, name: &str) -> Result<Option<String>, String> {
         let reply = self.ask(&format!("GET VAR {ups} {name}"))?;
-        match reply
-            .iter()
-            .map(String::as_str)
-            .collect::<Vec<_>>()
-            .as_slice()
-        {
-            ["VAR", of, which, value] if *of == ups && *which == name => {
-                Ok(Some((*value).to_owned()))
-            }
-            ["ERR", "VAR-NOT-SUPPORTED", ..] => Ok(None),
-            _ => Err(refusal(&reply)),
-        }
+        nut::value(&reply, ups, name)
     }
 
     fn read(&mut self, ups: &str) -> Result<Reading, String> {
@@ -254,71 +187,6 @@ impl Connection {
         let runtime = self.variable(ups, "battery.runtime")?;
         Ok(Reading::of(&status, charge.as_deref(), runtime.as_deref()))
     }
-}
-
-impl Reading {
-    /// Interprets the values of a UPS. A value that cannot be true is ignored, and reported.
-    pub fn of(status: &str, charge: Option<&str>, runtime: Option<&str>) -> Self {
-        let has = |flag| status.split_whitespace().any(|one| one == flag);
-        let mut problems = Vec::new();
-        let mut number = |what: &str, unit: &str, value: Option<&str>, max: f64| {
-            let value = value?;
-            let parsed = value.trim().parse::<f64>().ok();
-            let valid = parsed.filter(|number| (0.0..=max).contains(number));
-            if valid.is_none() {
-                problems.push(format!(
-                    "it reports a {what} of {}{unit}, which is ignored",
-                    plain(value)
-                ));
-            }
-            valid
-        };
-        // In range, as just checked.
-        let charge_percent = number("charge", " percent", charge, 100.0).map(|number| number as u8);
-        let runtime_s =
-            number("running time", " s", runtime, RUNTIME_MAX_S).map(|number| number as u32);
-        let [is_online, is_on_battery] = [has("OL"), has("OB")];
-        if is_online && is_on_battery {
-            problems.push("it reports mains and battery at once; battery counts".to_owned());
-        }
-        Self {
-            status: plain(status),
-            is_online: is_online && !is_on_battery,
-            is_on_battery,
-            is_low: has("LB"),
-            is_forced: has("FSD"),
-            is_calibrating: has("CAL"),
-            charge_percent,
-            runtime_s,
-            problems,
-        }
-    }
-}
-
-/// The words of a line. One with spaces is in quotation marks; `\` escapes a character there (RFC 9271, section 4.1).
-fn words(line: &str) -> Vec<String> {
-    let mut words = Vec::new();
-    let mut letters = line.trim_end_matches(['\n', '\r']).chars().peekable();
-    while let Some(first) = letters.next() {
-        if first == ' ' {
-            continue;
-        }
-        let is_quoted = first == '"';
-        let mut word = String::new();
-        if !is_quoted {
-            word.push(first);
-        }
-        while let Some(letter) = letters.next() {
-            match letter {
-                '"' if is_quoted => break,
-                ' ' if !is_quoted => break,
-                '\\' if is_quoted => word.extend(letters.next()),
-                other => word.push(other),
-            }
-        }
-        words.push(word);
-    }
-    words
 }
 
 #[cfg(test)]
@@ -473,32 +341,5 @@ mod tests {
             .try_iter()
             .filter(|request| request.ends_with("ups.status"));
         assert_eq!(first.count(), 2);
-    }
-
-    #[test]
-    fn impossible_values_are_ignored_and_reported() {
-        for (charge, runtime, problems) in [
-            ("300", "-5", 2),
-            ("NaN", "inf", 2),
-            ("full", "", 2),
-            ("-0.1", "1e99", 2),
-            ("100", "0", 0),
-        ] {
-            let reading = Reading::of("OL", Some(charge), Some(runtime));
-            assert_eq!(reading.problems.len(), problems, "{charge} {runtime}");
-            assert_eq!(reading.charge_percent.is_none(), problems > 0);
-        }
-        let both = Reading::of("OL OB\x1b[2J LB", None, None);
-        assert!(both.status.starts_with("OL OB[2J"), "{}", both.status);
-        assert!(!Reading::of("", None, None).is_online);
-    }
-
-    #[test]
-    fn lines_are_split_into_words() {
-        let split = |line| words(line).join("|");
-        assert_eq!(split("VAR a b \"c d\"\r\n"), "VAR|a|b|c d");
-        assert_eq!(split("A \"x\\\"y\\\\\" \"\" B"), "A|x\"y\\||B");
-        assert_eq!(split("  \"open"), "open");
-        assert_eq!(split("\"\\"), "");
     }
 }
