@@ -16,6 +16,7 @@ import { EventsPage } from "./pages/events";
 import { FilesystemPage } from "./pages/filesystem";
 import { FilesystemsPage } from "./pages/filesystems";
 import { LoginPage } from "./pages/login";
+import { NetworkPage } from "./pages/network";
 import { OverviewPage } from "./pages/overview";
 import { PoolPage } from "./pages/pool";
 import { PoolsPage } from "./pages/pools";
@@ -45,6 +46,7 @@ const PLACES: Place[] = [
   { name: "targets", text: "Targets", icon: "target" },
   { name: "replication", text: "Replication", icon: "replication" },
   { name: "events", text: "Events", icon: "events" },
+  { name: "network", text: "Network", icon: "link" },
   { name: "drills", text: "Drills", icon: "drill" },
   { name: "setup", text: "Set-up", icon: "setup", needs: "operator" },
   { name: "users", text: "Access", icon: "users", needs: "admin" },
@@ -70,6 +72,8 @@ function CurrentPage() {
       return <ReplicationPage />;
     case "events":
       return <EventsPage />;
+    case "network":
+      return <NetworkPage />;
     case "drills":
       return <DrillsPage />;
     case "setup":

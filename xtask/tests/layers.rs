@@ -135,6 +135,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "api",
         &[
             "hardware",
+            "network-drops",
             "units",
             "certificates",
             "control",
@@ -284,7 +285,9 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "head",
         &[
+            "drop-watch",
             "hardware",
+            "network-drops",
             "agents",
             "api",
             "appliance",

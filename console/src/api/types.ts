@@ -1067,6 +1067,50 @@ export interface components {
             /** @description The drills. */
             drills: components["schemas"]["DrillReport"][];
         };
+        /** @description Packets that were lost for one reason. */
+        DropView: {
+            /** @description The interface, queue, processor, protocol or function of the kernel. */
+            at: string;
+            /** @description The cause, where it is known. */
+            cause?: string | null;
+            /**
+             * Format: uint64
+             * @description How many in the interval.
+             */
+            count: number;
+            /** @description The layer. */
+            layer: components["schemas"]["Layer"];
+            /** @description The address of this host. */
+            local?: string | null;
+            /** @description The address of the peer. */
+            peer?: string | null;
+            /** @description The kernel's name of the counter or of the reason. */
+            reason: string;
+            /** @description The remedy. */
+            remedy?: string | null;
+            /**
+             * Format: uint64
+             * @description How many since the counter began; none for reports of single packets.
+             */
+            total?: number | null;
+        };
+        /** @description The packets that this head lost in the last interval. */
+        DropsView: {
+            /** @description The losses, the largest first. */
+            losses: components["schemas"]["DropView"][];
+            /**
+             * Format: uint
+             * @description How many smaller ones are left out.
+             */
+            more: number;
+            /** @description What could not be read, with the remedy. */
+            notes: string[];
+            /**
+             * Format: uint64
+             * @description The length of the interval; none if the first one is being measured.
+             */
+            seconds?: number | null;
+        };
         /** @description An event of a pool. */
         Event: {
             /**
@@ -2022,6 +2066,8 @@ export interface components {
             /** @description The dataset that shares its key; none if the key is its own. */
             shared_with?: string | null;
         };
+        /** @description The part of the network stack that lost packets. */
+        Layer: "interface" | "queue" | "qdisc" | "processor" | "protocol" | "socket" | "kernel";
         /** @description The severity from which alerts are sent. */
         LeastSeverity: "info" | "warning" | "error";
         /** @description A copy of a device of a pool, which is not used. */
@@ -5828,6 +5874,8 @@ export type DrillReport = components['schemas']['DrillReport'];
 export type DrillRound = components['schemas']['DrillRound'];
 export type DrillView = components['schemas']['DrillView'];
 export type DrillsReport = components['schemas']['DrillsReport'];
+export type DropView = components['schemas']['DropView'];
+export type DropsView = components['schemas']['DropsView'];
 export type Event = components['schemas']['Event'];
 export type ExclusionView = components['schemas']['ExclusionView'];
 export type ExportView = components['schemas']['ExportView'];
@@ -5894,6 +5942,7 @@ export type KeySettings = components['schemas']['KeySettings'];
 export type KeyStatus = components['schemas']['KeyStatus'];
 export type KeyUnload = components['schemas']['KeyUnload'];
 export type KeyView = components['schemas']['KeyView'];
+export type Layer = components['schemas']['Layer'];
 export type LeastSeverity = components['schemas']['LeastSeverity'];
 export type LeftOutView = components['schemas']['LeftOutView'];
 export type Leg = components['schemas']['Leg'];

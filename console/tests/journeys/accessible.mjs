@@ -6,7 +6,7 @@ import { TARGET } from "./target.mjs";
 
 const PAGES = [
   "", "pools", "pools/tank", "volumes", "volumes/tank%2Fvm0", "filesystems", "filesystems/tank%2Fhome", "snapshots", "targets", `targets/tank/${encodeURIComponent(TARGET)}`,
-  "replication", "events", "drills", "setup", "users", "audit",
+  "replication", "events", "network", "drills", "setup", "users", "audit",
 ];
 
 const LOOKS = [

@@ -19,8 +19,8 @@ use units::{HeadName, PoolName};
 
 use crate::fill::FillStore;
 use crate::view::{
-    ApplianceFile, DiskView, DrillView, HardwareFault, HeadView, LinkView, Overview, PowerView,
-    ReceiverTest, ReceiverView, Safeguards, Said, Sensor, SentMessage,
+    ApplianceFile, DiskView, DrillView, DropsView, HardwareFault, HeadView, LinkView, Overview,
+    PowerView, ReceiverTest, ReceiverView, Safeguards, Said, Sensor, SentMessage,
 };
 
 /// Receives progress messages.
@@ -261,6 +261,8 @@ pub trait Backend: Send + Sync + 'static {
     fn hardware_faults(&self) -> Vec<HardwareFault>;
     /// The readings of the BMCs. May be some seconds old.
     fn sensors(&self) -> Vec<Sensor>;
+    /// The packets that this head lost in the last interval. Starts the measurement of the next one if it is old.
+    fn drops(&self) -> DropsView;
     /// The power supplies of the appliance file. May be some seconds old.
     fn power(&self) -> PowerView;
     /// The kernel's counters of this head's interfaces.

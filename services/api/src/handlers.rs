@@ -399,6 +399,10 @@ pub(crate) fn pool_growth(api: &Api, call: &Call) -> Result<Reply, Failure> {
     Reply::of(view.unwrap_or_else(|| fill::GrowthView::empty(pool.as_str())))
 }
 
+pub(crate) fn drops(api: &Api, _: &Call) -> Result<Reply, Failure> {
+    Reply::of(api.backend.drops())
+}
+
 pub(crate) fn power(api: &Api, _: &Call) -> Result<Reply, Failure> {
     Reply::of(api.backend.power())
 }

@@ -27,8 +27,8 @@ use crate::route::{
     APPLIANCE_BYTES_MAX, LISTS_BYTES_MAX, Route, UNAUTHENTICATED_BYTES_MAX, Work, head, strictly,
 };
 use crate::view::{
-    ApplianceFile, DiskView, DrillView, Operation, Overview, Planned, PoolFound, PowerView,
-    ReceiverTest, ReceiverView, Said, SentMessage,
+    ApplianceFile, DiskView, DrillView, DropsView, Operation, Overview, Planned, PoolFound,
+    PowerView, ReceiverTest, ReceiverView, Said, SentMessage,
 };
 
 /// A response: the result, or the operation that performs the request.
@@ -90,6 +90,7 @@ fn others() -> Vec<Route> {
     head("POST", "/alerts/test", "Send a test message to one receiver of alerts, or to all", Type(of::<n::AlertTest>), of::<Vec<ReceiverTest>>, WORK, n::test),
     head("GET", "/disks", "Whole disks of this head", Nothing, of::<Vec<DiskView>>, LOOK, h::disks),
     head("POST", "/disks/locate", "Switch the locate light of a disk's slot on this head", Type(of::<h::Locate>), DONE, WORK, h::locate),
+    head("GET", "/drops", "The packets that this head lost in the last interval, by interface, queue, reason and peer; a request starts the next measurement", Nothing, of::<DropsView>, LOOK, h::drops),
     head("GET", "/power", "The power supplies of the appliance file, as this head reads them; an empty list of `feeds` if it lists none", Nothing, of::<PowerView>, LOOK, h::power),
     head("GET", "/operations", "Background operations, the newest first", Nothing, of::<Vec<Operation>>, LOOK, h::operations),
     head("GET", "/operations/{operation}", "One operation", Nothing, of::<Operation>, LOOK, h::operation),

@@ -14,6 +14,8 @@ use control::{Failure, Request};
 use http_body_util::BodyExt;
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
+use network_drops::meaning::meaning;
+use network_drops::{Layer, Loss, Source};
 use serde_json::{Value, json};
 use takeover::timeline::TimedStep;
 use units::{HeadName, PoolName};
@@ -24,8 +26,8 @@ use crate::backend::{
 };
 use crate::caller::{CSRF_HEADER, Link};
 use crate::view::{
-    ApplianceFile, DiskView, DrillView, HardwareFault, Overview, PowerSupply, PowerView,
-    ReceiverTest, ReceiverView, Said, Sensor, SentMessage,
+    ApplianceFile, DiskView, DrillView, DropView, DropsView, HardwareFault, Overview, PowerSupply,
+    PowerView, ReceiverTest, ReceiverView, Said, Sensor, SentMessage,
 };
 use crate::{Api, MissingKey, Peers, Role};
 
@@ -174,6 +176,22 @@ impl Backend for TestBackend {
     }
     fn sensors(&self) -> Vec<Sensor> {
         Vec::new()
+    }
+    fn drops(&self) -> DropsView {
+        let source = Source::new(Layer::Interface, "ens1f0", "rx_missed_errors");
+        DropsView {
+            seconds: Some(5),
+            losses: vec![DropView {
+                cause: meaning(&source).map(|meaning| meaning.cause),
+                remedy: None,
+                loss: Loss {
+                    source,
+                    count: 7,
+                    total: Some(70),
+                },
+            }],
+            ..DropsView::default()
+        }
     }
     fn power(&self) -> PowerView {
         PowerView {

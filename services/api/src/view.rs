@@ -11,6 +11,7 @@ use control::answer::{
 };
 use control::{Advice, Failure};
 use hardware::smart::DiskHealth;
+use network_drops::Loss;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -679,6 +680,34 @@ pub struct HardwareFault {
     pub is_failing: bool,
     /// The faults, a sentence each.
     pub faults: Vec<String>,
+}
+
+/// The packets that this head lost in the last interval.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct DropsView {
+    /// The length of the interval; none if the first one is being measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<u64>,
+    /// The losses, the largest first.
+    pub losses: Vec<DropView>,
+    /// How many smaller ones are left out.
+    pub more: usize,
+    /// What could not be read, with the remedy.
+    pub notes: Vec<String>,
+}
+
+/// Packets that were lost for one reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct DropView {
+    /// How many, where, why, and between which addresses.
+    #[serde(flatten)]
+    pub loss: Loss,
+    /// The cause, where it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause: Option<&'static str>,
+    /// The remedy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<&'static str>,
 }
 
 /// The power supplies of the appliance file, as this head reads them.

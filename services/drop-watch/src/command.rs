@@ -2,16 +2,15 @@
 
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
 use control::{Failure, FailureKind};
-use network_drops::{all, grown};
+use network_drops::all;
 use rendering::Printer;
 
 use crate::arguments::{DropsArgs, WatchCommand};
-use crate::interval::Interval;
-use crate::reports::{Reports, is_reported};
-use crate::sources::{Reading, Selection, concerns, has_interface, interfaces, read};
+use crate::interval::{Interval, measure};
+use crate::reports::Reports;
+use crate::sources::{Reading, Selection, has_interface, interfaces, read};
 use crate::text;
 
 /// Performs the command.
@@ -77,41 +76,8 @@ fn watch(
     }
     let mut count = 0;
     loop {
-        let end = Instant::now() + Duration::from_secs(args.interval);
-        let (reported, missing) = match &mut reports {
-            Ok(reports) => reports.collect(end),
-            Err(_) => {
-                // The interval of a measurement, not a wait for an event.
-                std::thread::sleep(end.saturating_duration_since(Instant::now()));
-                Default::default()
-            }
-        };
-        let mut now = read(root, selection);
-        let mut notes = std::mem::take(&mut now.notes);
-        notes.extend(reports.as_ref().err().cloned());
-        if missing > 0 {
-            notes.insert(format!(
-                "{missing} reports of the kernel are missing: there were too many"
-            ));
-        }
-        let mut single = all(&reported);
-        single.iter_mut().for_each(|loss| loss.total = None);
-        single.retain(|loss| {
-            args.all_sockets
-                || concerns(&loss.source, &now.own_ports)
-                || concerns(&loss.source, &before.own_ports)
-        });
-        let mut losses = grown(&before.counters, &now.counters);
-        losses.retain(|loss| !is_reported(&single, &loss.source));
-        losses.extend(single);
-        losses.sort_by_key(|loss| std::cmp::Reverse(loss.count));
-        let interval = Interval {
-            seconds: Some(args.interval),
-            losses,
-            notes,
-        };
+        let interval = measure(root, selection, args.interval, &mut before, &mut reports);
         out.either(&interval, || text::interval(&interval))?;
-        before = now;
         count += 1;
         if args.count.is_some_and(|most| count >= most) {
             return Ok(());

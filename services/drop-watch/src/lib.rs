@@ -6,7 +6,7 @@
 
 pub mod arguments;
 pub mod command;
-mod interval;
+pub mod interval;
 mod reports;
 mod sources;
 mod text;

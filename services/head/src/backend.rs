@@ -14,7 +14,7 @@ use api::backend::{
     Listener, PeerLosses, Progress,
 };
 use api::fill::FillStore;
-use api::view::{DiskView, DrillView, HardwareFault, PowerView, Said, Sensor};
+use api::view::{DiskView, DrillView, DropsView, HardwareFault, PowerView, Said, Sensor};
 use api::{Backend, Notifier};
 use cluster::host::{Host as _, Local};
 use cluster::process::Invocation;
@@ -33,6 +33,7 @@ use units::{HeadName, PoolName};
 
 use super::clients::Clients;
 use super::disk_health::DiskHealths;
+use super::drops::Drops;
 use super::heartbeats::Heartbeats;
 use super::power::{self, PowerWatch};
 use super::sensors::Sensors;
@@ -69,6 +70,7 @@ pub struct Host {
     args: HeadArgs,
     common: Common,
     sensors: Sensors,
+    drops: Drops,
     disk_health: DiskHealths,
     clients: Clients,
     heartbeats: Heartbeats,
@@ -96,6 +98,7 @@ impl Host {
             fills,
             notifications,
             sensors: Sensors::default(),
+            drops: Drops::default(),
             disk_health: DiskHealths::watched(file),
             clients: Clients::default(),
             heartbeats: Heartbeats::default(),
@@ -540,6 +543,10 @@ impl Backend for Host {
 
     fn sensors(&self) -> Vec<Sensor> {
         self.sensors.get(&self.args.file)
+    }
+
+    fn drops(&self) -> DropsView {
+        self.drops.get()
     }
 
     fn power(&self) -> PowerView {

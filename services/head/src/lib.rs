@@ -14,6 +14,7 @@ mod cluster_view;
 mod console;
 mod disk_health;
 mod disks;
+mod drops;
 pub mod facts;
 pub mod hand_over;
 mod heartbeats;
