@@ -32,6 +32,7 @@ test_packages=("zfsutils-linux=$zfs_version" libiscsi-bin libnbd-bin python3-lib
     fence-agents ipmitool openipmi snmp snmpd nut-server nut-client
     corosync-qdevice corosync-qnetd libnss3-tools iputils-ping python3-venv prometheus chromium file
     dropbear-bin openssh-client
+    iperf3
     e2fsprogs xfsprogs btrfs-progs ntfs-3g dosfstools exfatprogs lvm2 cryptsetup-bin
     krb5-kdc krb5-user krb5-admin-server python3-gssapi)
 bench_packages=(tgt nbdkit nfs-ganesha nfs-ganesha-vfs)

@@ -125,7 +125,10 @@ PAGES: dict[str, Page] = {
     ),
     "monitoring": Page(
         before="mkdir -p /etc/prometheus\n",
-        elsewhere=(("bulkhead watch drops --interface", "names the card of a head: programs/bulkhead/tests/head/lost_packets.rs"),),
+        elsewhere=(
+            ("bulkhead watch drops --interface", "names the card of a head: programs/bulkhead/tests/head/lost_packets.rs"),
+            ("bulkhead bench network", "needs two hosts: programs/bulkhead/tests/head/network_bench.rs"),
+        ),
         typed=(("bulkhead user add", "a long enough password"),),
     ),
     "notifications": Page(

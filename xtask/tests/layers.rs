@@ -165,6 +165,18 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         &["network-drops", "cluster", "control", "output", "rendering"],
     ),
     (
+        "network-bench",
+        &[
+            "units",
+            "network-drops",
+            "cluster",
+            "control",
+            "drop-watch",
+            "output",
+            "rendering",
+        ],
+    ),
+    (
         "lab",
         &[
             "units",
@@ -321,6 +333,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "lab",
             "leg-record",
             "leg-server",
+            "network-bench",
             "labels",
             "pool-access",
             "pool-server",

@@ -17,7 +17,7 @@ use pool_access::common::Common;
 use pool_access::{client_export, device_names, engines, mount, pools, reconnect, rescue, watch};
 use rendering::Printer;
 
-use crate::cli::{Cli, Command, Plan, Program};
+use crate::cli::{Benchmark, Cli, Command, Plan, Program};
 
 fn main() -> ExitCode {
     output::abort_on_panic();
@@ -160,7 +160,8 @@ fn perform(program: Program, common: &Common, out: Printer) -> Result<ExitCode, 
         }
         Program::Growth(command) => return ceph_growth::command::run(&command, out),
         Program::Watch(command) => return drop_watch::command::run(&command, out),
-        Program::Bench(command) => engines::bench::run(&command, out),
+        Program::Bench(Benchmark::Engine(command)) => engines::bench::run(&command, out),
+        Program::Bench(Benchmark::Network(args)) => network_bench::command::run(&args, out),
         Program::Completion { shell } => out.text(&cli::completions(shell)),
         Program::Names {
             word,

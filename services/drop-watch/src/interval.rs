@@ -33,6 +33,20 @@ pub fn once(seconds: u64) -> Interval {
     measure(root, &selection, seconds, &mut before, &mut reports)
 }
 
+/// Performs `action`, and returns the losses of this host concurrently: those of the processors and protocols, and of
+/// one interface.
+pub fn during<T>(interface: Option<&str>, action: impl FnOnce() -> T) -> (T, Vec<Loss>) {
+    let root = Path::new("/");
+    let selection = Selection {
+        interfaces: interface.into_iter().map(str::to_owned).collect(),
+        all_sockets: false,
+    };
+    let before = read(root, &selection);
+    let result = action();
+    let after = read(root, &selection);
+    (result, grown(&before.counters, &after.counters))
+}
+
 /// Measures the interval since `before`, which becomes its end. Without `reports` it has no reasons of the kernel, and a
 /// note why.
 pub(crate) fn measure(

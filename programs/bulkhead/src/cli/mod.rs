@@ -40,6 +40,7 @@ use head::audit_log::AuditCommand;
 use head::pool_growth::GrowthArgs;
 use lab::arguments::LabCommand;
 use leg_server::arguments::LegServerCommand;
+use network_bench::arguments::NetworkArgs;
 use pool_access::client_export::ExportArgs;
 use pool_access::common::Common;
 use pool_access::confirm::Confirmations;
@@ -148,6 +149,17 @@ pub enum Noun {
     Status(control::operations::status::Arguments),
 }
 
+/// `bench`
+#[derive(Debug, Subcommand)]
+pub enum Benchmark {
+    /// Those of engines.
+    #[command(flatten)]
+    Engine(BenchCommand),
+    /// Measures the network to another host by the number of connections, and finds what bounds it
+    #[command(after_help = network_bench::arguments::EXAMPLES)]
+    Network(NetworkArgs),
+}
+
 /// Commands that are no requests to a pool.
 #[derive(Debug, Subcommand)]
 pub enum Program {
@@ -188,7 +200,7 @@ pub enum Program {
     Watch(WatchCommand),
     /// Benchmarks of this host
     #[command(subcommand)]
-    Bench(BenchCommand),
+    Bench(Benchmark),
     /// The resource agents that Pacemaker runs
     #[command(subcommand)]
     Agent(agents::AgentCommand),

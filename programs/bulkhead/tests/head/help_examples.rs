@@ -25,7 +25,7 @@ const DISKS: [&str; 8] = [
 ];
 
 /// Prefixes of the examples of commands without a definition in `control` that no test runs here, and why.
-const ELSEWHERE: [(&str, &str); 22] = [
+const ELSEWHERE: [(&str, &str); 23] = [
     (
         "alert ",
         "needs an appliance file: tests/cluster/notifications.rs",
@@ -66,6 +66,10 @@ const ELSEWHERE: [(&str, &str); 22] = [
     (
         "bench crypto",
         "runs for a minute: tests/head/encryption.rs",
+    ),
+    (
+        "bench network",
+        "needs two hosts: tests/head/network_bench.rs",
     ),
     (
         "snapshot send",

@@ -20,6 +20,7 @@ mod in_use;
 mod kerberos;
 mod lost_packets;
 mod mounted_files;
+mod network_bench;
 mod offline;
 mod other_library;
 mod pool_iostat;
