@@ -6,7 +6,7 @@
 //!   exclusion of a failed leg happens behind this interface, before the engine receives an error of it.
 //! * [`LegFiles`]: the files that the agent on the same head reads and writes.
 //!
-//! The crate that starts engines implements it by `leg-admin` (`services/pool-access/src/engines/`); the binary passes
+//! The crate that starts the engine registers `leg-admin`, which implements it (`services/zfs-start`); the binary passes
 //! [`LegFiles`] to the agent. The interface uses requests, responses and failures of `control`. Crate `engine` does not
 //! depend on `control`, so this crate is above both.
 

@@ -21,6 +21,7 @@ use crate::cli::{Benchmark, Cli, Command, Plan, Program};
 
 fn main() -> ExitCode {
     output::abort_on_panic();
+    zfs_start::register();
     if let Some(code) = lab::command::start_inside() {
         return code;
     }

@@ -90,7 +90,7 @@ pub fn print_facts(common: &Common, stalls: bool) -> Result<String, Failure> {
     print_members(&mut lines, &members.collect::<Vec<_>>());
     for disk in disks.lines().filter(|line| line.starts_with('/')) {
         let mut placement = placement(Path::new(BLOCKS), Path::new(disk));
-        for engine in engines::ALL {
+        for engine in engines::all() {
             print_disk(&mut lines, *engine, disk, &mut placement);
         }
         // JSON has neither tabs nor line breaks.
@@ -111,7 +111,7 @@ pub fn print_facts(common: &Common, stalls: bool) -> Result<String, Failure> {
     };
     match engines::start(options) {
         Ok(_) => {
-            let tools = engines::ALL.iter().filter_map(|engine| engine.tools());
+            let tools = engines::all().iter().filter_map(|engine| engine.tools());
             for feature in tools.flat_map(|tools| tools.features()) {
                 let _ = writeln!(lines, "zfs_feature\t{feature}");
             }

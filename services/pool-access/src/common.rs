@@ -38,6 +38,9 @@ pub struct Common {
         hide = true
     )]
     pub command_faults: Option<PathBuf>,
+    /// Options of the program itself, for its child processes.
+    #[arg(skip)]
+    pub of_program: Vec<OsString>,
 }
 
 impl Common {
@@ -45,6 +48,13 @@ impl Common {
     pub fn search(&self) -> Vec<PathBuf> {
         let words = self.search.iter();
         words.flat_map(|word| places(word)).collect()
+    }
+
+    /// Searches `place` only, unless other places are named.
+    pub fn search_by_default(&mut self, place: PathBuf) {
+        if self.search.is_empty() {
+            self.search.push(place);
+        }
     }
 
     /// Returns the directories that pools of legs need on this host.
@@ -68,6 +78,7 @@ impl Common {
         if let Some(engine::HostId(id)) = self.settings.host_id {
             add("--host-id", format!("{id:08x}").into());
         }
+        options.extend(self.of_program.iter().cloned());
         options
     }
 }

@@ -13,7 +13,7 @@ use engine::{Engine, HostId, Pool};
 use units::PoolName;
 
 use crate::common::Common;
-use crate::engines::{Faults, Options};
+use crate::engines::{self, Faults, Options};
 use crate::legs::{self, Late};
 use crate::places;
 
@@ -158,6 +158,18 @@ pub(crate) fn prove(
             .advise("if it is a pool-server of this host, send it the request: check --run-dir"));
     }
     let was_owned_by = |name| candidate.host_name.as_ref() == Some(name);
+    let is_requested = match owner {
+        PreviousOwner::IsStopped => true,
+        PreviousOwner::HostIsStopped(name) | PreviousOwner::HostIsOff(name) => was_owned_by(name),
+        PreviousOwner::IsWatched | PreviousOwner::Unknown => false,
+    };
+    // Storage that refuses the last owner needs no confirmation that it is stopped.
+    if let Some(refused) = is_requested
+        .then(|| engine.refuse_last_owner(candidate))
+        .flatten()
+    {
+        return refused.map_err(operations::pool_failure);
+    }
     let proof = match owner {
         PreviousOwner::IsStopped => Some(SafeToOwn::operator_confirms(candidate)),
         PreviousOwner::HostIsStopped(name) if was_owned_by(name) => {
@@ -180,12 +192,8 @@ pub(crate) fn prove(
         "pool {} was not exported by {host} (host id {number:08x}), which may still use it",
         candidate.name
     );
-    Err(
-        Failure::new(FailureKind::NeedsConfirmation, message).advise(
-            "export it there; or, if that host is certainly switched off, add \
-         --previous-owner-is-stopped",
-        ),
-    )
+    Err(Failure::new(FailureKind::NeedsConfirmation, message)
+        .advise(engines::advice_to_take_over()))
 }
 
 /// Exports the pool that this process opened for a command.

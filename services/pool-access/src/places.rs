@@ -417,9 +417,7 @@ fn not_found(common: &Common, pool: &PoolName, places: &[PathBuf]) -> Failure {
         None => String::new(),
         Some(known) => format!("known here: {known}; for a different one, "),
     };
-    Failure::not_found(message).advise(format!(
-        "{known}name the directory or the devices it is on with --search"
-    ))
+    Failure::not_found(message).advise(format!("{known}{}", engines::advice_to_search()))
 }
 
 /// The same, with `more` devices to read. Of several with the same identity, those at `chosen` are used.

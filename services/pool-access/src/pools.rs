@@ -36,8 +36,8 @@ pub trait OtherHeads: Sync {
     fn list(&self, head: &str, pool: &PoolName, request: &Request) -> Result<Answer, String>;
 }
 
-/// No other head is queried: completions must not wait for a network.
-struct NoOtherHeads;
+/// No other head is queried: completions must not wait for a network, and a shelf has no heads yet.
+pub struct NoOtherHeads;
 
 impl OtherHeads for NoOtherHeads {
     fn status(&self, head: &str, _: &PoolName) -> Result<Status, String> {

@@ -282,7 +282,7 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
             let restart = core.restart.iter();
             restart.for_each(|note| note.write(&core.serving.listens_at()));
             supervisor.ready(&format!("serving pool {}", args.pool));
-            engines::ALL.iter().for_each(|engine| engine.is_serving());
+            engines::all().iter().for_each(|engine| engine.is_serving());
             wait(&core, common, &seals, &events, &mut supervisor)
         }
         Err(failure) => Outcome::Failed(failure),

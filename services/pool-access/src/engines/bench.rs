@@ -7,7 +7,7 @@ use control::{Failure, FailureKind};
 use rendering::{Printer, Table};
 use serde::Serialize;
 
-use super::ALL;
+use super::all;
 
 /// The speed of a row, in megabytes (10^6 bytes) for each second of processor time. `None`: the
 /// cipher is not offered.
@@ -80,7 +80,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 /// Measures, and prints the result.
 pub fn run(BenchCommand::Crypto(args): &BenchCommand, out: Printer) -> Result<(), Failure> {
     let time = Duration::from_secs_f64(args.seconds);
-    let tools = ALL.iter().find_map(|engine| engine.tools());
+    let tools = all().iter().find_map(|engine| engine.tools());
     let tools = tools.ok_or_else(|| {
         Failure::new(
             FailureKind::Unsupported,

@@ -1,32 +1,52 @@
-//! The storage engines of this binary. Only an engine's own directory depends on its library. All other code uses the
-//! crate `engine`, and starts an engine as [`Registered`].
+//! The storage engines of this process. Its program registers them ([`register`]), so that this crate depends on no
+//! engine's library. All other code uses the crate `engine`, and starts an engine as [`Registered`].
 //!
 //! `docs/engines.md` is the guide for adding one.
 
 pub mod bench;
+mod without_legs;
 
 use std::any::Any;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use control::Failure;
 use engine::pool::{Candidate, DiscoverError};
 use engine::transfer::{ResumeToken, TransferError};
 use engine::{Engine, HostId};
+use leg_door::Legs;
 use units::ByteCount;
 
-/// Registers the engines. **An engine is registered by its name here.** It is the name of a directory below this one, which has an
-/// `ENGINE`.
-macro_rules! registered {
-    ($($name:ident),* $(,)?) => {
-        $(mod $name;)*
+pub use without_legs::WithoutLegs;
 
-        /// Every engine. New pools are of the first.
-        pub const ALL: &[&dyn Registered] = &[$(&$name::ENGINE),*];
-    };
+/// The engines of a process.
+#[derive(Clone, Copy)]
+pub struct Engines {
+    /// Every engine. New pools are of the first.
+    pub all: &'static [&'static dyn Registered],
+    /// Pools with legs on several heads; [`WithoutLegs`] for engines that have none.
+    pub legs: &'static dyn Legs,
 }
-registered! { zfs }
+
+static ENGINES: OnceLock<Engines> = OnceLock::new();
+
+/// Registers the engines of this process. The program calls it before it parses its command line. Later calls have no
+/// effect.
+pub fn register(engines: Engines) {
+    let _ = ENGINES.set(engines);
+}
+
+/// Every registered engine.
+pub fn all() -> &'static [&'static dyn Registered] {
+    ENGINES.get().map_or(&[], |engines| engines.all)
+}
+
+/// The engine of new pools.
+fn first() -> &'static dyn Registered {
+    *all().first().expect("the program registers its engines")
+}
 
 /// Longer than any healthy disk's own error recovery (typically 7 s on RAID disks), shorter than the patience of an initiator.
 const DEVICE_TIMEOUT_DEFAULT: Duration = Duration::from_secs(20);
@@ -70,6 +90,16 @@ pub trait Registered: Sync {
     /// The reason why a core dump would contain it, as a sentence.
     fn exclude_memory_from_cores(&self) -> Result<(), String> {
         Ok(())
+    }
+
+    /// The advice for a user whose pool was not found.
+    fn advice_to_search(&self) -> &'static str {
+        "name the directory or the devices it is on with --search"
+    }
+
+    /// The advice for a user whose pool another host has not exported.
+    fn advice_to_take_over(&self) -> &'static str {
+        "export it there; or, if that host is certainly switched off, add --previous-owner-is-stopped"
     }
 
     /// The tools of an engine for pools on devices of this host, if it has them.
@@ -189,7 +219,7 @@ pub enum Search<'a> {
 ///
 /// As [`Registered::start`].
 pub fn start(options: Options<'_>) -> Result<Box<dyn Engine>, Failure> {
-    ALL[0].start(options)
+    first().start(options)
 }
 
 /// The pools of all engines.
@@ -198,7 +228,7 @@ pub fn start(options: Options<'_>) -> Result<Box<dyn Engine>, Failure> {
 ///
 /// As [`Registered::discover`].
 pub fn discover(search: Search<'_>) -> Result<Vec<Candidate>, DiscoverError> {
-    let found: Result<Vec<_>, _> = ALL.iter().map(|engine| engine.discover(search)).collect();
+    let found: Result<Vec<_>, _> = all().iter().map(|engine| engine.discover(search)).collect();
     Ok(found?.into_iter().flatten().collect())
 }
 
@@ -208,10 +238,9 @@ pub fn discover(search: Search<'_>) -> Result<Vec<Candidate>, DiscoverError> {
 ///
 /// Why it is none of the first engine's.
 pub fn parse_token(text: &str) -> Result<ResumeToken, TransferError> {
-    let mut others = ALL[1..].iter();
-    let first = ALL[0].parse_token(text);
-    first.or_else(|error| {
-        others
+    let mut later = all().iter().skip(1);
+    first().parse_token(text).or_else(|error| {
+        later
             .find_map(|engine| engine.parse_token(text).ok())
             .ok_or(error)
     })
@@ -219,22 +248,32 @@ pub fn parse_token(text: &str) -> Result<ResumeToken, TransferError> {
 
 /// The tools of the engine by which [`start`] creates pools.
 pub fn tools() -> Option<&'static dyn Tools> {
-    ALL[0].tools()
+    first().tools()
 }
 
 /// The names and versions of all libraries.
 pub fn libraries() -> String {
-    let all: Vec<&str> = ALL.iter().map(|engine| engine.library()).collect();
+    let all: Vec<&str> = all().iter().map(|engine| engine.library()).collect();
     all.join(", ")
 }
 
 /// The tools of the engine that has the name.
 pub fn tools_of(engine_name: &str) -> Option<&'static dyn Tools> {
-    let mut all = ALL.iter();
+    let mut all = all().iter();
     all.find(|engine| engine.name() == engine_name)?.tools()
 }
 
+/// The advice of [`Registered::advice_to_search`].
+pub fn advice_to_search() -> &'static str {
+    first().advice_to_search()
+}
+
+/// The advice of [`Registered::advice_to_take_over`].
+pub fn advice_to_take_over() -> &'static str {
+    first().advice_to_take_over()
+}
+
 /// Returns the implementation of pools of legs.
-pub fn legs() -> &'static dyn leg_door::Legs {
-    &leg_admin::EntryPoint
+pub fn legs() -> &'static dyn Legs {
+    ENGINES.get().map_or(&WithoutLegs, |engines| engines.legs)
 }

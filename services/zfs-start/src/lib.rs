@@ -1,4 +1,7 @@
-//! OpenZFS in this process.
+//! OpenZFS as an engine of a program: its start, its tools, and pools with legs on several heads. A program calls
+//! [`register`] first.
+
+#![forbid(unsafe_code)]
 
 mod bench_crypto;
 mod faults;
@@ -9,12 +12,11 @@ use std::time::Duration;
 use control::{Failure, FailureKind};
 use engine::pool::{Candidate, DiscoverError};
 use engine::transfer::{ResumeToken, TransferError};
+use pool_access::engines::bench::Report;
+use pool_access::engines::{self, Engines, Faults, Options, Registered, Search, Tools};
 use units::ByteCount;
 use zpool::pool::{discover, discover_all, discover_alone, features, needed_features};
 use zpool::{EngineError, EngineOptions};
-
-use super::bench::Report;
-use super::{Faults, Options, Registered, Search, Tools};
 
 /// Ceiling of the cache of a command.
 const BRIEF_CACHE_BYTES_MAX: ByteCount = ByteCount::mib(256);
@@ -22,8 +24,15 @@ const BRIEF_CACHE_BYTES_MAX: ByteCount = ByteCount::mib(256);
 /// OpenZFS.
 pub struct OpenZfs;
 
-/// The engine as it is registered.
-pub const ENGINE: OpenZfs = OpenZfs;
+const ALL: &[&dyn Registered] = &[&OpenZfs];
+
+/// Registers OpenZFS as the engine of this process.
+pub fn register() {
+    engines::register(Engines {
+        all: ALL,
+        legs: &leg_admin::EntryPoint,
+    });
+}
 
 impl Registered for OpenZfs {
     fn name(&self) -> &'static str {

@@ -1,8 +1,8 @@
 //! `bulkhead bench crypto`: the encryption speed of this host, by the engine and by OpenSSL, in one
 //! run on one processor. Tests with standard vectors precede the measurement.
 
-mod test_vectors;
 mod openssl;
+mod test_vectors;
 
 use std::time::{Duration, Instant};
 
@@ -10,10 +10,9 @@ use control::{Failure, FailureKind};
 use engine::HostId;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
+use pool_access::engines::bench::{Measured, Report};
 use zpool::crypto::{Cipher, CipherError, Code, IV_BYTES, Mode};
 use zpool::{Engine, EngineOptions};
-
-use crate::engines::bench::{Measured, Report};
 
 /// A mode of AES in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
