@@ -19,7 +19,9 @@ use control::key::how_to_load;
 use control::words::{bytes, device_state, scan_line};
 
 use crate::table::{Table, dash, harmless};
-use crate::{daily, growth, keys, legs, lists, load, open_files, properties, transfer, wrap};
+use crate::{
+    daily, growth, keys, legs, lists, load, open_files, program, properties, transfer, wrap,
+};
 
 /// Renders a response.
 pub fn answer(answer: &Answer, json: bool) -> String {
@@ -179,11 +181,15 @@ pub fn for_user(failure: &Failure) -> Failure {
 
 /// Renders a failure.
 pub fn failure(failure: &Failure, json: bool) -> String {
+    program::with_own_commands(&failure_text(failure, json)).into_owned()
+}
+
+fn failure_text(failure: &Failure, json: bool) -> String {
     if json {
         let exit_code = failure.kind.exit_code();
         return document(&json!({ "failure": failure, "exit_code": exit_code }));
     }
-    let mut text = format!("bulkhead: {}\n", failure.message);
+    let mut text = format!("{}: {}\n", program::name(), failure.message);
     if let Some(advice) = &failure.advice {
         let _ = writeln!(text, "  {advice}");
     }

@@ -12,6 +12,7 @@ mod lists;
 mod load;
 mod open_files;
 mod printer;
+mod program;
 mod progress;
 mod properties;
 mod table;
@@ -20,5 +21,6 @@ mod wrap;
 
 pub use answers::{Pools, document, event_line, failure, for_user, next_sample};
 pub use printer::Printer;
+pub use program::name_program;
 pub use progress::ProgressBar;
 pub use table::{Table, harmless};

@@ -7,6 +7,7 @@ use control::{Answer, Failure, FailureKind};
 use serde::Serialize;
 
 use crate::answers::{self, Pools};
+use crate::program;
 
 /// Prints the result of a command on the standard output.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +33,7 @@ impl Printer {
 
     /// The same; returns whether the output still has a reader.
     pub fn is_read(self, text: &str) -> Result<bool, Failure> {
+        let text = program::with_own_commands(text);
         let mut out = std::io::stdout();
         match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
             Ok(()) => Ok(true),
