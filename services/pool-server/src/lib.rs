@@ -691,6 +691,9 @@ fn wait(
             Err(RecvTimeoutError::Disconnected) => return Outcome::Signal,
         }
         core.watch.tick();
+        if core.watch.is_lost() {
+            leave_lost(core, common);
+        }
         if let Some(refused) = core.serving.refused_for_space() {
             core.watch.refused(refused);
         }
@@ -738,6 +741,22 @@ fn leave_suspended(core: &Core, common: &Common, how_on: &str) -> ! {
     );
     // A return would close the volumes, which would block on the devices.
     std::process::exit(i32::from(FailureKind::Unavailable.exit_code()))
+}
+
+/// Exits because the pool has another owner for good. Clients lose their sessions and reconnect to that owner; none
+/// receives an error. The exit code prevents that a service manager starts this server again.
+fn leave_lost(core: &Core, common: &Common) -> ! {
+    last_words::exits_in_order(&places::running_server(common, &core.name));
+    core.serving.drop_sessions();
+    tracing::error!(
+        pool = %core.name,
+        "another head has taken the pool over: this server exits. To take it back, start it again with the option that \
+         its message names"
+    );
+    // A socket without a process would be taken for that of a killed server.
+    let _ = std::fs::remove_file(sockets::socket(common, &core.name));
+    // A return would close the volumes, which belong to the other head.
+    std::process::exit(i32::from(FailureKind::NeedsConfirmation.exit_code()))
 }
 
 /// The result of a close request while the pool is suspended.

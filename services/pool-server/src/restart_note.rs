@@ -17,10 +17,11 @@ const ONCE_WITH_VALUE: [&str; 6] = [
     "--fenced-owner",
 ];
 /// Options without a value that are for one start only.
-const ONCE: [&str; 4] = [
+const ONCE: [&str; 5] = [
     "--say-claimed",
     "--until-stdin-closes",
     "--previous-owner-is-stopped",
+    "--take-over",
     "--json",
 ];
 

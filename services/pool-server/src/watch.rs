@@ -255,6 +255,11 @@ impl Watch {
         health.is_some_and(|health| health.suspended.is_some())
     }
 
+    /// Whether the pool has another owner for good. Never blocks.
+    pub fn is_lost(&self) -> bool {
+        self.pool.get().is_some_and(|pool| pool.is_lost())
+    }
+
     /// Enables reads of datasets. The free space for clients depends on all of them.
     pub fn enable_dataset_reads(&self) {
         self.lock().may_look_at_datasets = true;

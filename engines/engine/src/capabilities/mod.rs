@@ -273,6 +273,11 @@ pub trait Health {
     /// Returns the state that a monitor needs. Never blocks, not even on a lock; `None` while the
     /// pool is being opened or closed.
     fn health(&self) -> Option<PoolHealth>;
+
+    /// Returns whether the pool has another owner, so that this process can never use it again. Never blocks.
+    fn is_lost(&self) -> bool {
+        false
+    }
 }
 
 /// The ownership of a pool.

@@ -171,7 +171,7 @@ pub enum DatasetErrorKind {
     #[error("{0}")]
     Unsupported(Unsupported),
     /// Any other error.
-    #[error("the ZFS library failed")]
+    #[error("the storage library failed")]
     Library,
 }
 

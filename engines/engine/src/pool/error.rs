@@ -245,7 +245,7 @@ pub enum PoolErrorKind {
     #[error("{0}")]
     Unsupported(Unsupported),
     /// Any other error.
-    #[error("the ZFS library failed")]
+    #[error("the storage library failed")]
     Library,
 }
 

@@ -112,7 +112,7 @@ pub enum TransferErrorKind {
     #[error("the stream is not taken any more")]
     Sink,
     /// Any other error.
-    #[error("the ZFS library failed")]
+    #[error("the storage library failed")]
     Library,
 }
 
