@@ -11,6 +11,8 @@ pub struct CephError(pub i32);
 pub type Result<T> = std::result::Result<T, CephError>;
 
 impl CephError {
+    /// The user has no right to it.
+    pub const NOT_PERMITTED: Self = Self(1);
     /// No such object, image or snapshot.
     pub const NOT_FOUND: Self = Self(2);
     /// The object or image exists.
@@ -27,6 +29,8 @@ impl CephError {
     pub const NOT_EMPTY: Self = Self(39);
     /// The client is on the cluster's blocklist.
     pub const BLOCKLISTED: Self = Self(108);
+    /// No reply in time.
+    pub const TIMED_OUT: Self = Self(110);
     /// A comparison in a change of an object failed.
     pub const CANCELED: Self = Self(125);
 }

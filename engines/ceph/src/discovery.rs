@@ -11,6 +11,7 @@ use engine::pool::{
 
 use crate::SHELF_OBJECT;
 use crate::claimant::Claimant;
+use crate::connection::{cause, of_read, of_shelf};
 use crate::errors::{of_pool, shape};
 use crate::pool::CephPool;
 use crate::records::{
@@ -42,18 +43,26 @@ impl CephEngine {
             path: place.to_owned(),
             cause,
         };
-        let of_cluster = |error: CephError| fail(std::io::Error::from_raw_os_error(error.0));
+        let of_cluster = |error: CephError| fail(of_read(error));
         std::fs::metadata(place).map_err(fail)?;
-        let cluster = self.0.connect(place).map_err(of_cluster)?;
+        let cluster = self.0.connect_to_read(place);
+        let cluster = cluster.map_err(|error| fail(cause(&self.0.options.user, error)))?;
         let mut found = Vec::new();
         for pool in cluster.pools().map_err(of_cluster)? {
             let root = Namespace::open(&cluster, &pool, "").map_err(of_cluster)?;
-            // A pool of another application has no list of namespaces.
-            for name in root.namespaces().unwrap_or_default() {
+            let names = match root.namespaces() {
+                // A pool of another application has no list of namespaces, and the pool of another user is not readable.
+                Err(error) if error != CephError::TIMED_OUT => Vec::new(),
+                names => names.map_err(of_cluster)?,
+            };
+            for name in names {
                 let namespace = Namespace::open(&cluster, &pool, &name).map_err(of_cluster)?;
                 let records = match load(&namespace) {
                     Ok(records) => records,
-                    Err(CephError::NOT_FOUND | CephError::INVALID) => continue,
+                    // A namespace of another application, a damaged shelf, or the namespace of another user.
+                    Err(CephError::NOT_FOUND | CephError::INVALID | CephError::NOT_PERMITTED) => {
+                        continue;
+                    }
                     Err(error) => return Err(of_cluster(error)),
                 };
                 let location = Location {
@@ -76,8 +85,11 @@ impl CephEngine {
             return Err(PoolError::new(CREATE, name, PoolErrorKind::Exists));
         }
         let location = location_of(spec)?;
-        let cluster = self.0.connect(&location.conf).map_err(fail)?;
-        let root = Namespace::open(&cluster, &location.pool, "").map_err(fail)?;
+        let cluster = self.0.connect(&location.conf);
+        let user = &self.0.options.user;
+        let cluster = cluster.map_err(|error| of_shelf(CREATE, name, user, error))?;
+        let root = Namespace::open(&cluster, &location.pool, "");
+        let root = root.map_err(|error| no_pool(name, &location.pool, error))?;
         match root.create_namespace(&location.namespace) {
             Ok(()) | Err(CephError::EXISTS) => {}
             Err(error) => return Err(fail(error)),
@@ -116,6 +128,18 @@ impl CephEngine {
             client: client.to_owned(),
             claims,
         }
+    }
+}
+
+fn no_pool(name: &str, pool: &str, error: CephError) -> PoolError {
+    match error {
+        CephError::NOT_FOUND => {
+            let why = format!(
+                "the cluster has no pool {pool}: create it with `ceph osd pool create {pool}` and `rbd pool init {pool}`"
+            );
+            shape(CREATE, name, why)
+        }
+        error => of_pool(CREATE, name, error),
     }
 }
 

@@ -35,6 +35,7 @@ mod changes;
 mod claim;
 mod claimant;
 mod collector;
+mod connection;
 mod datasets;
 mod discovery;
 mod errors;
@@ -56,6 +57,9 @@ mod volume;
 mod watch;
 
 pub use start::{CephEngine, EngineOptions, StepProbe};
+
+/// The name of the engine.
+pub const NAME: &str = "Ceph";
 
 /// The object of a shelf, in its namespace.
 pub const SHELF_OBJECT: &str = "bulkhead.shelf";

@@ -13,22 +13,11 @@ use engine::{Claimed, Engine, HostId, Pool};
 use rustix::fs::FlockOperation;
 use units::ByteCount;
 
+use crate::connection::{CLIENT_OPTIONS, READER_OPTIONS};
 use crate::records::Number;
 
 /// Called before each request that changes the cluster, with the name of the step. A test kills the process there.
 pub type StepProbe = Arc<dyn Fn(&'static str) + Send + Sync>;
-
-/// Settings of a client that serves a shelf. A cache would acknowledge writes before they are durable. One entry on the
-/// blocklist serves the whole shelf, so that breaking a lock adds none. A monitor that does not respond fails a command
-/// instead of blocking its thread forever; requests for data have no such limit, because a write that timed out could
-/// still be applied.
-const CLIENT_OPTIONS: &[(&str, &str)] = &[
-    ("rbd_cache", "false"),
-    ("rbd_persistent_cache_mode", "disabled"),
-    ("rbd_blocklist_on_break_lock", "false"),
-    ("rados_mon_op_timeout", "15"),
-    ("client_mount_timeout", "30"),
-];
 
 /// How an engine starts.
 #[derive(Clone)]
@@ -39,6 +28,8 @@ pub struct EngineOptions {
     pub host_name: String,
     /// The user of the cluster, `admin` for `client.admin`.
     pub user: String,
+    /// The file with the key of that user; `None` for the one that the configuration of the cluster names.
+    pub keyring: Option<PathBuf>,
     /// The directory of the locks by which processes of this host exclude one another. It exists, and is empty after a
     /// boot.
     pub lock_dir: PathBuf,
@@ -53,6 +44,7 @@ impl EngineOptions {
             host_id,
             host_name: units::host_name(),
             user: "admin".to_owned(),
+            keyring: None,
             lock_dir,
             probe: None,
         }
@@ -108,7 +100,28 @@ impl CephEngine {
 impl Shared {
     /// A new client of a cluster. Each shelf has a client of its own, which the blocklist names.
     pub(crate) fn connect(&self, conf: &Path) -> Result<Arc<Cluster>, CephError> {
-        Cluster::connect(conf, &self.options.user, CLIENT_OPTIONS)
+        self.connect_with(conf, CLIENT_OPTIONS)
+    }
+
+    /// A client that only reads, with a time-out for each request.
+    pub(crate) fn connect_to_read(&self, conf: &Path) -> Result<Arc<Cluster>, CephError> {
+        let options = [CLIENT_OPTIONS, READER_OPTIONS].concat();
+        self.connect_with(conf, &options)
+    }
+
+    fn connect_with(
+        &self,
+        conf: &Path,
+        options: &[(&str, &str)],
+    ) -> Result<Arc<Cluster>, CephError> {
+        let mut options = options.to_vec();
+        let keyring = self
+            .options
+            .keyring
+            .as_ref()
+            .map(|path| path.to_string_lossy());
+        options.extend(keyring.iter().map(|path| ("keyring", path.as_ref())));
+        Cluster::connect(conf, &self.options.user, &options)
     }
 
     /// Acquires the lock of a shelf, which a proof and its claim share. `None` if another process has it.

@@ -10,7 +10,7 @@ use crate::shelf::Shelf;
 
 impl engine::Pool for CephPool {
     fn engine_name(&self) -> &'static str {
-        "Ceph"
+        crate::NAME
     }
 }
 
@@ -25,6 +25,10 @@ impl Shelf {
 }
 
 impl Health for CephPool {
+    fn is_lost(&self) -> bool {
+        self.shelf.is_lost()
+    }
+
     fn status(&self) -> Result<PoolStatus, PoolError> {
         let (state, suspended) = self.shelf.state();
         let statistics = self.shelf.space.statistics();
