@@ -28,7 +28,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build install deb deb-witness demo demo-legs demo-single test check nightly lint unit conformance crash crash-files crash-volumes legs hostile files rollback operations operations-crash operations-steps guide growth ceph runbooks races repeats older-locks mounted-files requests api drill drill-short drill-examples stock linux fuzz bench console screenshots libzpool release release-check repository upgrades
+.PHONY: help deps build install deb deb-witness deb-ceph demo demo-legs demo-single test check nightly lint unit conformance crash crash-files crash-volumes legs hostile files rollback operations operations-crash operations-steps guide growth ceph runbooks races repeats older-locks mounted-files requests api drill drill-short drill-examples stock linux fuzz bench console screenshots libzpool release release-check repository upgrades
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -56,6 +56,11 @@ deb-witness: ## the package for the third machine alone, on a machine of its kin
 	@scripts/deps.sh witness
 	$(CARGO) build --release --locked -p bulkhead-witness
 	@scripts/deb.sh target witness
+
+deb-ceph: ## target/bulkhead-ceph_VERSION_ARCH.deb, the server of volumes on a Ceph cluster: no ZFS
+	@scripts/deps.sh ceph
+	$(CARGO) build --release --locked --manifest-path engines/ceph/Cargo.toml --target-dir target/ceph -p bulkhead-ceph
+	@scripts/deb.sh target ceph
 
 release: ## target/release-VERSION: both packages, bulkhead-libzpool, debug symbols, SBOM, notes, checksums, of what is committed
 	@scripts/deps.sh build
@@ -87,7 +92,7 @@ lint: ## formatting, clippy, layers, house rules
 # cargo fmt does not see modules that a macro declares.
 	$(CARGO) fmt --check -- $$(find core/control/src/operations -name '*.rs')
 	cd fuzz && ../$(CARGO) metadata --locked --format-version 1 > /dev/null
-	cd engines/ceph && ../../$(CARGO) fmt --check -p ceph -p ceph-sys
+	cd engines/ceph && ../../$(CARGO) fmt --check -p ceph -p ceph-sys -p bulkhead-ceph
 	cd engines/ceph && ../../$(CARGO) metadata --locked --format-version 1 > /dev/null
 	scripts/lint.sh
 	scripts/audit.sh

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds target/bulkhead_VERSION_ARCH.deb and bulkhead-witness_VERSION_ARCH.deb from the build results, for hosts with
-# the same Debian release as this one. Prints their paths. `deb.sh DIRECTORY witness` builds the second one only.
+# the same Debian release as this one. Prints their paths. `deb.sh DIRECTORY witness` builds the second one only, and
+# `deb.sh DIRECTORY ceph` bulkhead-ceph_VERSION_ARCH.deb, which links Ceph's libraries.
 # DEB_SYMBOLS=1 builds NAME-dbgsym_… of each, with the line tables; SOURCE_DATE_EPOCH is the time of all files in the
 # packages.
 set -euo pipefail
@@ -15,6 +16,7 @@ folder=${1:-target}
 wanted=${2:-all}
 program=${BULKHEAD_PROGRAM:-target/release/bulkhead}
 witness=$(dirname "$program")/bulkhead-witness
+ceph=${BULKHEAD_CEPH:-target/ceph/release/bulkhead-ceph}
 
 die() {
     echo "deb: $*" >&2
@@ -22,7 +24,11 @@ die() {
 }
 
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(stat -c %Y CHANGELOG.md)}
-[[ -x $witness ]] || die "no $witness: run 'make build' first"
+case "$wanted" in
+ceph) [[ -x $ceph ]] || die "no $ceph: run 'make deb-ceph'" ;;
+all | witness) [[ -x $witness ]] || die "no $witness: run 'make build' first" ;;
+*) die "unknown package '$wanted': all, witness or ceph" ;;
+esac
 stages=$(mktemp -d)
 trap 'rm -rf "$stages"' EXIT
 mkdir -p "$folder"
@@ -130,5 +136,21 @@ package_of_witness() {
     package bulkhead-witness packaging/debian/control-witness "$needed"
 }
 
-[[ $wanted == witness ]] || package_of_heads
-package_of_witness
+package_of_ceph() {
+    local stage=$stages/bulkhead-ceph needed
+    mkdir -m 755 "$stage"
+    install -D -m 755 "$ceph" "$stage/usr/bin/bulkhead-ceph"
+    install -D -m 644 packaging/systemd/bulkhead-ceph@.service "$stage/usr/lib/systemd/system/bulkhead-ceph@.service"
+    install -D -m 644 docs/guide/ceph.md "$stage/usr/share/doc/bulkhead-ceph/ceph.md"
+    install -d -m 755 "$stage/etc/bulkhead"
+    document bulkhead-ceph
+    needed=$(libraries bulkhead-ceph)
+    [[ $needed == *librbd1* && $needed != *zpool* ]] || die "bulkhead-ceph depends on $needed"
+    package bulkhead-ceph packaging/debian/control-ceph "$needed"
+}
+
+case "$wanted" in
+all) package_of_heads && package_of_witness ;;
+witness) package_of_witness ;;
+ceph) package_of_ceph ;;
+esac

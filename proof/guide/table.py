@@ -157,6 +157,7 @@ NOT_RUN: dict[str, str] = {
     "lab": "needs namespaces of its own: programs/bulkhead/tests/cluster/lab.rs",
     "drills": "needs a lab: drill-short",
     "clients": "settings of other systems",
+    "ceph": "needs a Ceph cluster: proof.ceph --only served:guide",
     "growth": "needs Ceph's tools: proof.growth --only guide",
     "linux-initiator": "proof.linux",
     "hardware": "needs disks with health and an enclosure: programs/bulkhead/tests/head/hardware.rs, core/hardware",

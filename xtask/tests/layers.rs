@@ -678,6 +678,10 @@ const NAME_PROTOCOLS: &[(&str, &str)] = &[
         "programs/bulkhead/src/cli/mod.rs",
         "its operations are commands",
     ),
+    (
+        "programs/bulkhead-ceph/src/cli.rs",
+        "its operations are commands",
+    ),
     ("drills/runner/src/kinds/", "a kind of client each"),
     ("fuzz/", "its parsers are attacked"),
 ];

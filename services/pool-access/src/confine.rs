@@ -206,7 +206,7 @@ pub fn prepare_core_dump() -> bool {
     if requested == ALL_MEMORY {
         return true;
     }
-    let mut excluded = engines::ALL
+    let mut excluded = engines::all()
         .iter()
         .map(|engine| engine.exclude_memory_from_cores());
     match excluded.find_map(Result::err) {
