@@ -131,7 +131,7 @@ def main(argv: list[str]) -> int:
     if arguments.portal:
         portals, _, path = arguments.portal.partition("/")
         urls = [f"iscsi://{portal}/{path}" for portal in portals.split(",")]
-        return _verdict(judge_iscsi(urls, {}, arguments.family, arguments.verbose), 0, 0)
+        return verdict(judge_iscsi(urls, {}, arguments.family, arguments.verbose), 0, 0)
     with runtime.scratch("conformance") as scratch, _make_server(arguments.server, scratch) as server:
         results: list[Result] = []
         nbd_failed = reservations_failed = 0
@@ -147,10 +147,11 @@ def main(argv: list[str]) -> int:
             if arguments.server == "bulkhead" and not arguments.family:
                 print("Persistent reservations by libiscsi, over restarts:")
                 reservations_failed = judge_reservations(server, "disk")
-        return _verdict(results, nbd_failed, reservations_failed)
+        return verdict(results, nbd_failed, reservations_failed)
 
 
-def _verdict(results: list[Result], nbd_failed: int, reservations_failed: int) -> int:
+def verdict(results: list[Result], nbd_failed: int, reservations_failed: int) -> int:
+    """Prints the counts; returns the exit status."""
     unexpected = _unexpected_skips(results)
     counts = {verdict: sum(result.verdict is verdict for result in results) for verdict in Verdict}
     print(f"nbd: {nbd_failed} failed; reservations: {reservations_failed} failed; skips that are not accepted: {unexpected}")

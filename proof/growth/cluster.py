@@ -163,6 +163,10 @@ class Ceph:
         states = {state["name"] for state in summary["num_pg_by_state"]}
         return states == {"active+clean"} and summary["num_pgs"] >= GROUPS
 
+    def disks(self) -> list[Child]:
+        """Returns the processes of all disks."""
+        return [child for child in self._children if child.name.startswith("osd.")]
+
     def recovered_bytes(self, disks: int) -> int:
         """Returns the bytes that all disks sent to other disks to move or repair groups."""
         counters = [self.document("tell", f"osd.{osd}", "perf", "dump")["osd"] for osd in range(disks)]
