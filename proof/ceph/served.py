@@ -29,7 +29,7 @@ MIB = 1 << 20
 PIECE = MIB
 FROZEN_BYTES = 16 * MIB
 LOST = 6
-"""The exit status of a server whose shelf another host has taken over."""
+"""The exit status of a server after another host has taken its shelf over."""
 EXIT_SECONDS = 30.0
 CONFORMANCE_BYTES = 128 * MIB
 TOOL_SECONDS = 120.0

@@ -23,7 +23,7 @@ pub const NAME: &str = "bulkhead-ceph";
 
 /// The configuration file that Ceph's own tools use.
 const CLUSTER: &str = "/etc/ceph/ceph.conf";
-/// Not that of `bulkhead`, whose files describe pools on disks.
+/// Not that of `bulkhead`: its files describe pools on disks.
 const STATE_DIR: &str = "/var/lib/bulkhead-ceph";
 
 /// Options of a pool server that are about disks, and other options that a shelf has no use for.

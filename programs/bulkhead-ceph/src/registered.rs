@@ -98,7 +98,7 @@ impl Registered for Ceph {
     }
 
     /// The places are configuration files of clusters. If one of several clusters does not respond, the shelves of the
-    /// others are found.
+    /// remaining clusters are found.
     fn discover(&self, search: Search<'_>) -> Result<Vec<Candidate>, DiscoverError> {
         let places = match search {
             Search::Places(places) | Search::Everywhere { places, .. } | Search::Alone(places) => {

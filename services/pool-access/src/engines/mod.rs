@@ -92,12 +92,12 @@ pub trait Registered: Sync {
         Ok(())
     }
 
-    /// The advice for a user whose pool was not found.
+    /// The advice after a search that did not find the pool.
     fn advice_to_search(&self) -> &'static str {
         "name the directory or the devices it is on with --search"
     }
 
-    /// The advice for a user whose pool another host has not exported.
+    /// The advice where another host has not exported the pool.
     fn advice_to_take_over(&self) -> &'static str {
         "export it there; or, if that host is certainly switched off, add --previous-owner-is-stopped"
     }
