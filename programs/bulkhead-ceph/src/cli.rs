@@ -118,6 +118,7 @@ pub struct CephOptions {
 
 /// The nouns.
 #[derive(Debug, Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "a command line is one value")]
 pub enum Command {
     /// Own a shelf and serve its volumes until stopped
     #[command(after_help = SERVER_EXAMPLES)]
