@@ -170,6 +170,7 @@ growth: build ## plans of growth next to Ceph's tools, the field report, and a s
 
 ceph: ## the engine on Ceph, on a small real cluster: scenarios, random I/O, frozen and killed owners, a full pool
 	@scripts/deps.sh ceph
+	scripts/lint.sh ceph
 	$(PYTHON) -m proof.ceph $(if $(SEED),--seed $(SEED))
 
 runbooks: build ## the commands of the runbooks, on two heads of a lab
