@@ -233,12 +233,7 @@ unsafe extern "C" {
     ) -> i32;
     pub fn bh_label_record(number: u64);
     pub fn bh_label_start(rejected: *const u64, count: u32, leaves: u64);
-    pub fn bh_label_abandoned(
-        words: *const u64,
-        count: u32,
-        closed: *const u64,
-        closed_count: u32,
-    );
+    pub fn bh_label_abandoned(words: *const u64, count: u32, closed: *const u64, closed_count: u32);
     pub fn bh_is_closed_device(guid: u64) -> i32;
     pub fn bh_admit_device(guid: u64);
     pub fn bh_import_behind(list: *const u64, count: u32);

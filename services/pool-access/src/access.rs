@@ -191,7 +191,13 @@ pub fn no_server(pool: &PoolName) -> Failure {
 
 /// Devices that are part of the pool if the request succeeds.
 fn new_devices(request: &Request) -> Vec<PathBuf> {
-    request.operation().joining_devices()
+    let mut devices = request.operation().joining_devices();
+    if let Request::Pool(PoolRequest::Online(online)) = request {
+        // It was absent when the pool was opened. A name or a number needs no place.
+        let device = &online.device;
+        devices.extend((device.is_absolute() && device.exists()).then(|| device.clone()));
+    }
+    devices
 }
 
 /// The current holder of the pool.

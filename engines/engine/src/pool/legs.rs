@@ -285,7 +285,10 @@ impl Legs {
 
     /// Returns whether all missing devices of the doubt belong to logs.
     pub fn is_about_logs(&self, doubt: &Doubt) -> bool {
-        let logs = self.groups.iter().filter(|one| one.content == GroupContent::Log);
+        let logs = self
+            .groups
+            .iter()
+            .filter(|one| one.content == GroupContent::Log);
         let logs: BTreeSet<u64> = logs
             .flat_map(|group| group.members.iter().flatten())
             .map(|leg| leg.guid)
@@ -295,7 +298,10 @@ impl Legs {
 
     /// Returns whether a device of a log may be missing. No label describes a group without any device.
     pub fn may_miss_logs(&self) -> bool {
-        let mut logs = self.groups.iter().filter(|one| one.content == GroupContent::Log);
+        let mut logs = self
+            .groups
+            .iter()
+            .filter(|one| one.content == GroupContent::Log);
         self.groups_missing > 0 || logs.any(|group| !group.is_held(|_| true))
     }
 

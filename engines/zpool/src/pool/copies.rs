@@ -148,7 +148,8 @@ impl Settled {
             let mut others = all.iter().filter(|by| out.contains(&by.last().guid));
             out.contains(&device.last().guid) && others.any(|by| is_out(device, by))
         };
-        let mut apart: Vec<FoundDevice> = all.iter().filter(by_out).map(Written::as_found).collect();
+        let mut apart: Vec<FoundDevice> =
+            all.iter().filter(by_out).map(Written::as_found).collect();
         if !apart.is_empty() {
             apart.sort_by_key(|one| std::cmp::Reverse((one.newest_txg, one.newest_time_s)));
             self.conflicts.push(Conflict::Apart(apart));

@@ -47,7 +47,10 @@ fn show(machine: &TestHost, disk: &str) {
 fn newer_side_is_given_up(machine: &TestHost) -> ServerProcess {
     let server = machine.serve("");
     write(machine, 1);
-    machine.ok(&format!("pool offline tank {}", machine.path("a").display()));
+    machine.ok(&format!(
+        "pool offline tank {}",
+        machine.path("a").display()
+    ));
     write(machine, 2);
     for number in 0..20 {
         machine.ok(&format!("snapshot create tank/v@old{number}"));
@@ -75,7 +78,10 @@ fn assert_whole_on_both(machine: &TestHost, server: ServerProcess) {
     let server = machine.serve("");
     assert_eq!(read(machine), 3);
     let snapshots = machine.ok("snapshot list tank/v --json").out;
-    assert!(snapshots.contains("three") && !snapshots.contains("old19"), "{snapshots}");
+    assert!(
+        snapshots.contains("three") && !snapshots.contains("old19"),
+        "{snapshots}"
+    );
     assert_eq!(server.stop(), 0);
 }
 
@@ -122,18 +128,18 @@ fn disks_that_were_given_up_for_each_other_are_an_administrators_choice() {
     assert_eq!(server.stop(), 0);
     hide(&machine, "a");
     show(&machine, "b");
-    machine.ok("pool confirm tank --missing-devices-are-not-newer");
-    let server = machine.serve("");
+    machine.ok("pool confirm tank --search . --missing-devices-are-not-newer");
+    let server = machine.serve("--search .");
     assert_eq!(read(&machine), 2);
     write(&machine, 4);
     assert_eq!(server.stop(), 0);
     show(&machine, "a");
-    machine.refused("volume list tank", 6, "one without the other");
+    machine.refused("volume list tank --search .", 6, "one without the other");
     machine.ok(&format!(
-        "pool import tank --device {}",
+        "pool import tank --search . --device {}",
         machine.path("a").display()
     ));
-    let server = machine.serve("");
+    let server = machine.serve("--search .");
     assert_eq!(read(&machine), 3);
     machine.ok(&format!("pool online tank {}", machine.path("b").display()));
     assert_whole_on_both(&machine, server);
@@ -166,7 +172,10 @@ fn pool_without_its_only_log_device_is_opened_after_a_confirmation() {
     machine.ok("snapshot create tank/v@five");
     assert_eq!(server.stop(), 0);
     let nothing = machine.ok("pool confirm tank --missing-logs-are-lost").out;
-    assert!(nothing.contains("no log device of pool tank is missing"), "{nothing}");
+    assert!(
+        nothing.contains("no log device of pool tank is missing"),
+        "{nothing}"
+    );
     hide(&machine, "c");
     machine.refused("volume list tank", 6, "--missing-logs-are-lost");
     let said = machine.ok("pool confirm tank --missing-logs-are-lost").out;

@@ -354,7 +354,12 @@ fn shutdown_without_quorum_is_refused_and_stops_nothing() {
     let mut world = World::new();
     world.machines.remove(&head("right"));
     world.state.lock().expect("no panic").has_no_quorum = true;
-    world.state.lock().expect("no panic").stopped.insert("right");
+    world
+        .state
+        .lock()
+        .expect("no panic")
+        .stopped
+        .insert("right");
     let refused = world.plan(|planned| planned.shut_down(false, &|_| false));
     let message = refused.expect_err("right may serve").to_string();
     assert!(message.contains("left has no quorum"), "{message}");
