@@ -4,7 +4,7 @@
  * If such a device is newer all the same, its uberblocks are of later transaction groups than those of the pool. The
  * library would continue with its state, and the writes since the confirmation would be lost. So all labels since then
  * list it, and the library does not open it, whatever the reason for the attempt. It is admitted after its labels were
- * written anew, without uberblocks.
+ * written again, without uberblocks.
  */
 #include "internal.h"
 

@@ -242,18 +242,22 @@ impl Pool {
     /// Like `clear`, and retries failed I/O where the pool `resumes`. Blocks on devices that are probed.
     pub(super) fn clear_and(&self, device: Option<&str>, resumes: bool) -> Result<(), PoolError> {
         const DOING: &str = "clear";
-        let status = self.status()?;
         let guid = match device {
             Some(device) => {
                 let found = self.find(DOING, device)?;
-                self.admit(DOING, &status.devices, Some(&found), false)?;
+                let devices = self.status()?.devices;
+                self.admit(DOING, &devices, Some(&found), false)?;
                 if !resumes {
-                    self.note_older_images(&status.devices, &found);
+                    self.note_older_images(&devices, &found);
                 }
                 found.guid
             }
             None => {
-                self.admit(DOING, &status.devices, None, false)?;
+                // The devices of a suspended pool may be unknown.
+                let listed = (!self.abandoned.is_empty()).then(|| self.status());
+                if let Some(Ok(status)) = listed {
+                    self.admit(DOING, &status.devices, None, false)?;
+                }
                 0
             }
         };

@@ -131,34 +131,42 @@ impl Settled {
     /// Leaves out devices that were written to after their data was given up. If each of two devices was given up for
     /// the other one, only an administrator's choice decides.
     fn without_abandoned(&mut self) {
-        let is_out = |device: &Written, by: &Written| {
-            let guid = device.last().guid;
-            let own = device.abandoned();
-            let listed = by.abandoned().into_iter().filter(|one| one.guid == guid);
-            !self.chosen.contains(&guid)
-                && listed
-                    .filter(|one| !own.contains(one))
-                    .any(|one| device.root().txg > one.txg)
-        };
         let all = &self.written;
-        let outs = |device: &&Written| all.iter().any(|by| is_out(device, by));
-        let out: BTreeSet<u64> = all.iter().filter(outs).map(|one| one.last().guid).collect();
-        // One that is given up itself.
-        let by_out = |device: &&Written| {
-            let mut others = all.iter().filter(|by| out.contains(&by.last().guid));
-            out.contains(&device.last().guid) && others.any(|by| is_out(device, by))
+        let guid = |device: &Written| device.last().guid;
+        let is_chosen = |device: &Written| self.chosen.contains(&guid(device));
+        let has_given_up = |by: &Written, device: &Written| {
+            let own = device.abandoned();
+            let mut listed = by.abandoned().into_iter();
+            listed.find(|one| one.guid == guid(device) && !own.contains(one))
         };
-        let mut apart: Vec<FoundDevice> =
-            all.iter().filter(by_out).map(Written::as_found).collect();
+        let is_apart = |one: &Written, other: &Written| {
+            !is_chosen(one)
+                && !is_chosen(other)
+                && has_given_up(one, other).is_some()
+                && has_given_up(other, one).is_some()
+        };
+        let has_one_apart = |device: &&Written| all.iter().any(|other| is_apart(device, other));
+        let mut apart: Vec<FoundDevice> = all
+            .iter()
+            .filter(has_one_apart)
+            .map(Written::as_found)
+            .collect();
         if !apart.is_empty() {
             apart.sort_by_key(|one| std::cmp::Reverse((one.newest_txg, one.newest_time_s)));
             self.conflicts.push(Conflict::Apart(apart));
             return;
         }
+        let is_out = |device: &&Written| {
+            let given_up = |by: &Written| has_given_up(by, device);
+            let mut given_up = all.iter().filter_map(given_up);
+            !is_chosen(device) && given_up.any(|one| device.root().txg > one.txg)
+        };
+        let out: BTreeSet<u64> = all.iter().filter(is_out).map(guid).collect();
+        // A choice is one for later starts, too: the chosen device gets the lists of the rest.
+        self.abandoned = all.iter().flat_map(Written::abandoned).collect();
         let (left, used): (Vec<Written>, Vec<Written>) = std::mem::take(&mut self.written)
             .into_iter()
             .partition(|device| out.contains(&device.last().guid));
-        self.abandoned = used.iter().flat_map(Written::abandoned).collect();
         self.left_out
             .extend(left.iter().map(|device| LeftOut::Abandoned {
                 path: device.path().to_owned(),
@@ -167,7 +175,7 @@ impl Settled {
         self.written = used;
     }
 
-    /// Numbers of the devices that the library must not open before their labels were written anew: those in the list
+    /// Numbers of the devices that the library must not open before their labels were written again: those in the list
     /// that do not have it themselves.
     pub(super) fn closed(&self) -> Vec<u64> {
         let has_it = |one: &&Abandoned| {

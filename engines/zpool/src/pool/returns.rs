@@ -57,7 +57,7 @@ impl Pool {
     }
 
     /// Lets the library open `returning`, and all its descendants, or all devices. If `pool confirm` gave up the data of
-    /// one, its own uberblocks may be of later groups than the pool's. Then its labels are written anew, and all data is
+    /// one, its own uberblocks may be of later groups than the pool's. Then its labels are written again, and all data is
     /// copied, if `overwrites`; otherwise it stays closed.
     pub(super) fn admit(
         &self,
