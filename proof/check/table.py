@@ -39,7 +39,6 @@ TEST: tuple[Step, ...] = (
     Step("units", UNITS, "units"),
     Step("proof.tests", "/usr/bin/python3 -m proof.tests", "units", ("proof/",)),
     Step("lint", "make lint", "lint"),
-    Step("fuzz-build", "scripts/fuzz.sh build", "lint"),
     Step("drill-short", "make drill-short", "waits", CLUSTER),
     Step("demo", "make demo", "waits"),
     Step("legs", "make legs ROUNDS=16", "waits", LEGS),
@@ -58,7 +57,6 @@ TEST: tuple[Step, ...] = (
     Step("requests", "make requests", "computes", ("core/control/",)),
     Step("api", "make api", "computes", ("services/api/", "services/head/", "core/control/")),
     Step("guide", "make guide", "computes", ("docs/guide/",)),
-    Step("fuzz", "scripts/fuzz.sh 60", "computes"),
 )
 
 NIGHTLY_BUILD = Step("build", "make build && scripts/cargo.sh build --workspace --examples --locked", "")
