@@ -55,7 +55,7 @@ class ChosenTest(unittest.TestCase):
     def test_one_word_chooses_all_points_of_legs_and_another_some(self) -> None:
         self.assertEqual(legs.chosen("legs"), list(legs.POINTS))
         self.assertEqual(legs.chosen(None), list(legs.POINTS))
-        self.assertEqual(legs.chosen("return,1gbit"), [legs.RETURN, "legs-1m-write-1gbit"])
+        self.assertEqual(legs.chosen("return,1m-write-1gbit"), [legs.RETURN, "legs-1m-write-1gbit"])
         self.assertEqual(legs.chosen("disk"), [])
 
 
