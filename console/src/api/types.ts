@@ -2074,6 +2074,8 @@ export interface components {
         LeftOutView: {
             /** @description Where it is. */
             device: string;
+            /** @description Whether its data was given up by `pool confirm`. */
+            is_abandoned?: boolean;
             /** @description The device that is used; none where the pool is opened without it. */
             used?: string | null;
         };
