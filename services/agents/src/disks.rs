@@ -199,19 +199,14 @@ pub fn find(pool: &PoolName, disks: &[(PathBuf, Content)]) -> Result<Found, Stri
         owner(pool, &used.collect::<Vec<_>>())
     });
     let pools = pools.collect::<Result<Vec<_>, String>>()?;
-    let is_wanted = |found: &Found| {
-        let is_pool = matches!(found.label.state, LabelState::Active | LabelState::Exported);
-        is_pool && found.label.pool_name == pool.as_str()
-    };
-    let (mut found, others): (Vec<Found>, Vec<Found>) =
-        pools.into_iter().flatten().partition(is_wanted);
-    let in_use = |one: &&Found| {
-        let state = one.label.state;
-        matches!(state, LabelState::Active | LabelState::Exported)
-    };
+    let in_use = |one: &Found| matches!(one.label.state, LabelState::Active | LabelState::Exported);
+    let (mut found, others): (Vec<Found>, Vec<Found>) = pools
+        .into_iter()
+        .flatten()
+        .filter(in_use)
+        .partition(|one| one.label.pool_name == pool.as_str());
     let names: Vec<&str> = others
         .iter()
-        .filter(in_use)
         .map(|one| one.label.pool_name.as_str())
         .collect();
     match found.len() {

@@ -121,7 +121,7 @@ pub struct Confirmation {
 
 impl Confirmation {
     /// Whether it is about this state of this pool.
-    fn applies_to(&self, legs: &Legs) -> bool {
+    pub fn applies_to(&self, legs: &Legs) -> bool {
         self.pool_guid == legs.pool_guid && self.newest_txg == legs.newest_txg
     }
 
@@ -285,24 +285,19 @@ impl Legs {
 
     /// Returns whether all missing devices of the doubt belong to logs.
     pub fn is_about_logs(&self, doubt: &Doubt) -> bool {
-        let logs = self
-            .groups
-            .iter()
-            .filter(|one| one.content == GroupContent::Log);
-        let logs: BTreeSet<u64> = logs
-            .flat_map(|group| group.members.iter().flatten())
-            .map(|leg| leg.guid)
-            .collect();
+        let legs = self.logs().flat_map(|group| group.members.iter().flatten());
+        let logs: BTreeSet<u64> = legs.map(|leg| leg.guid).collect();
         doubt.missing.iter().all(|leg| logs.contains(&leg.guid))
     }
 
     /// Returns whether a device of a log may be missing. No label describes a group without any device.
     pub fn may_miss_logs(&self) -> bool {
-        let mut logs = self
-            .groups
-            .iter()
-            .filter(|one| one.content == GroupContent::Log);
-        self.groups_missing > 0 || logs.any(|group| !group.is_held(|_| true))
+        self.groups_missing > 0 || self.logs().any(|group| !group.is_held(|_| true))
+    }
+
+    fn logs(&self) -> impl Iterator<Item = &LegGroup> {
+        let groups = self.groups.iter();
+        groups.filter(|one| one.content == GroupContent::Log)
     }
 
     /// By the labels alone.

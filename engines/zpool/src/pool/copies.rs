@@ -175,17 +175,6 @@ impl Settled {
         self.written = used;
     }
 
-    /// Numbers of the devices that the library must not open before their labels were written again: those in the list
-    /// that do not have it themselves.
-    pub(super) fn closed(&self) -> Vec<u64> {
-        let has_it = |one: &&Abandoned| {
-            let mut used = self.written.iter();
-            used.any(|device| device.last().guid == one.guid)
-        };
-        let closed = self.abandoned.iter().filter(|one| !has_it(one));
-        closed.map(|one| one.guid).collect()
-    }
-
     /// The list without aliases of a device.
     fn names_of_one(&mut self, devices: Vec<Written>) -> Vec<Written> {
         if devices.len() < 2 {

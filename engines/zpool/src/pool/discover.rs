@@ -50,8 +50,6 @@ pub(super) struct Contents {
     pub(super) rejected: Vec<RootId>,
     /// Devices of the pool with data that an administrator gave up.
     pub(super) abandoned: Vec<Abandoned>,
-    /// Numbers of those that the library must not open.
-    pub(super) closed: Vec<u64>,
     /// Spares and caches that were found, of any pool: number and path.
     aux: Vec<(u64, PathBuf)>,
     /// The administrator named the devices, which are copies, and the pool has no further ones.
@@ -372,12 +370,12 @@ fn assemble(
             None => placeholder("missing", id),
         })
         .collect();
-    let closed = settled.closed();
     // A device that was replaced is not listed any more.
-    let is_part = |guid: u64| devices.iter().any(|one: &CandidateDevice| one.guid == guid);
-    let abandoned: Vec<Abandoned> = settled.abandoned.iter().copied().collect();
-    let abandoned = abandoned.into_iter().filter(|one| is_part(one.guid));
-    let abandoned: Vec<Abandoned> = abandoned.collect();
+    let is_part = |one: &Abandoned| {
+        let mut devices = devices.iter();
+        devices.any(|device: &CandidateDevice| device.guid == one.guid)
+    };
+    let abandoned: Vec<Abandoned> = settled.abandoned.into_iter().filter(is_part).collect();
 
     Some(Candidate {
         name: newest.pool_name.clone(),
@@ -404,7 +402,6 @@ fn assemble(
             behind,
             rejected: settled.rejected,
             abandoned,
-            closed,
             aux: aux.to_vec(),
             are_all,
         }),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use engine::pool::legs::{Confirmation, Legs, Verdict};
+use engine::pool::legs::{Confirmation, Verdict};
 use engine::pool::{
     Candidate, CandidateDevice, Claims, DeviceState, ImportOptions, LeftOut, SafeToOwn,
 };
@@ -117,7 +117,17 @@ impl ClaimedPool<'_> {
         let leaves = if becomes_own { candidate.guid } else { 0 };
         // SAFETY: the list, which is no longer than the header allows, is copied.
         unsafe { sys::bh_label_start(rejected.as_ptr(), rejected.len() as u32, leaves) };
-        let (abandoned, closed) = abandoned(contents, &candidate.devices.legs, word);
+        let abandoned = abandoned(candidate, word);
+        // The library would open any device at the path of one that was not found.
+        let is_absent = |one: &&Abandoned| {
+            let mut devices = candidate.devices.all.iter();
+            !devices.any(|device| device.guid == one.guid && device.present)
+        };
+        let closed: Vec<u64> = abandoned
+            .iter()
+            .filter(is_absent)
+            .map(|one| one.guid)
+            .collect();
         let words = abandoned.iter().flat_map(|one| [one.guid, one.txg]);
         let words: Vec<u64> = words.collect();
         let (count, closed_count) = (words.len() as u32, closed.len() as u32);
@@ -148,35 +158,24 @@ impl ClaimedPool<'_> {
     }
 }
 
-/// The devices with data that was given up, now or before, and those of them that the library must not open. A leg
-/// record has its own rule.
-fn abandoned(
-    contents: &Contents,
-    legs: &Legs,
-    word: Option<&Confirmation>,
-) -> (Vec<Abandoned>, Vec<u64>) {
+/// The devices with data that was given up, now or before. A leg record has its own rule.
+fn abandoned(candidate: &Candidate, word: Option<&Confirmation>) -> Vec<Abandoned> {
+    let legs = &candidate.devices.legs;
     if legs.record.is_some() {
-        return (Vec::new(), Vec::new());
+        return Vec::new();
     }
-    let mut abandoned = contents.abandoned.clone();
-    let mut closed = contents.closed.clone();
-    let now = |word: &&Confirmation| {
-        (word.pool_guid, word.newest_txg) == (legs.pool_guid, legs.newest_txg)
-    };
-    for guid in word.filter(now).into_iter().flat_map(|word| &word.missing) {
+    let mut abandoned = Contents::of(candidate).abandoned.clone();
+    let word = word.filter(|word| word.applies_to(legs));
+    for guid in word.into_iter().flat_map(|word| &word.missing) {
         abandoned.retain(|one| one.guid != *guid);
         abandoned.push(Abandoned {
             guid: *guid,
             txg: legs.newest_txg,
         });
-        closed.push(*guid);
     }
     // The oldest ones are the first in the list of a label.
     abandoned.drain(..abandoned.len().saturating_sub(ABANDONED_MAX));
-    closed.retain(|guid| abandoned.iter().any(|one| one.guid == *guid));
-    closed.sort_unstable();
-    closed.dedup();
-    (abandoned, closed)
+    abandoned
 }
 
 /// Has the library open the pool, with every device that has a valid label. Devices that it cannot open count as
