@@ -23,7 +23,7 @@ import { setsUp } from "./journeys/setup.mjs";
 import { offersNoMoreThanTheRoleMay } from "./journeys/roles.mjs";
 import { addsUser, readsAuditLog } from "./journeys/users.mjs";
 import { runsDrill } from "./journeys/drill.mjs";
-import { destroysManySnapshots, findsOneOfMany, findsOneOfManyOnPhone, showsReplicationOnPhone } from "./journeys/many.mjs";
+import { destroysManySnapshots, findsOneOfMany, findsOneOfManyOnPhone, showsLongReplications } from "./journeys/many.mjs";
 import { isAccessible } from "./journeys/accessible.mjs";
 import { survivesRestartOfHead } from "./journeys/restart.mjs";
 
@@ -73,7 +73,7 @@ journey("the menu of a phone opens where the reader is", findsAroundOnPhone);
 journey("one of a thousand volumes is found", findsOneOfMany);
 journey("hundreds of snapshots are destroyed with one confirmation", destroysManySnapshots);
 journey("one of a thousand volumes is found on a phone", findsOneOfManyOnPhone);
-journey("long names of replications fit on a phone", showsReplicationOnPhone);
+journey("long names of replications fit, wide and narrow", showsLongReplications);
 journey("a user is added and logs in, a token is shown once", addsUser);
 journey("the audit log is searched by object and user", readsAuditLog);
 journey("every page is accessible, light and dark, wide and narrow", isAccessible);

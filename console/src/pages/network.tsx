@@ -47,10 +47,10 @@ function DropsCard() {
         columns={[
           { title: "Packets", number: true, order: (loss) => loss.count, cell: (loss) => digits.format(loss.count) },
           { title: "Layer", order: (loss) => loss.layer, cell: (loss) => loss.layer },
-          { title: "Interface, queue or protocol", order: (loss) => loss.at, cell: (loss) => <span class="mono">{loss.at}</span> },
-          { title: "Reason", order: (loss) => loss.reason, cell: (loss) => <Reason loss={loss} /> },
-          { title: "Address here", optional: true, order: (loss) => loss.local ?? "", cell: (loss) => orDash(loss.local) },
-          { title: "Peer", optional: true, order: (loss) => loss.peer ?? "", cell: (loss) => orDash(loss.peer) },
+          { title: "Interface, queue or protocol", wraps: true, order: (loss) => loss.at, cell: (loss) => <span class="mono">{loss.at}</span> },
+          { title: "Reason", wraps: true, order: (loss) => loss.reason, cell: (loss) => <Reason loss={loss} /> },
+          { title: "Address here", wraps: true, optional: true, order: (loss) => loss.local ?? "", cell: (loss) => orDash(loss.local) },
+          { title: "Peer", wraps: true, optional: true, order: (loss) => loss.peer ?? "", cell: (loss) => orDash(loss.peer) },
           { title: "Since the counter began", number: true, cell: (loss) => loss.total == null ? "–" : digits.format(loss.total) },
         ]}
       />

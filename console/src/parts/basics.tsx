@@ -117,6 +117,8 @@ export interface Column<Row> {
   cell: (row: Row) => ComponentChildren;
   /** Numbers are aligned to the right. */
   number?: boolean;
+  /** Long texts without spaces wrap within the column. */
+  wraps?: boolean;
   /** The title is for screen readers only. */
   quiet?: boolean;
   /** Not shown while none of its cells has a value. */
@@ -162,7 +164,7 @@ export function Table<Row>({ caption, columns, rows, keyOf, empty }: TableProps<
         {rows.map((row, at) => (
           <tr key={keyOf(row)} role="row">
             {shown.map(({ column, cells }) => (
-              <td key={column.title} role="cell" class={column.number ? "number" : ""} data-title={column.quiet ? "" : column.title}>
+              <td key={column.title} role="cell" class={column.number ? "number" : column.wraps ? "wraps" : ""} data-title={column.quiet ? "" : column.title}>
                 <div>{cells[at]}</div>
               </td>
             ))}

@@ -124,7 +124,7 @@ function withHeader<Row>(column: ListColumn<Row>, order: Order, onOrder: (order:
     sorted: isCurrent ? (order.isDescending ? "descending" : "ascending") : "none",
     header: (
       <button type="button" class={isCurrent ? "sort current" : "sort"} onClick={() => onOrder(next)}>
-        {column.title}<span class="arrow" aria-hidden="true"> {arrow}</span>
+        {column.title}<span class="arrow" aria-hidden="true">{`\u00a0${arrow}`}</span>
       </button>
     ),
   };

@@ -166,9 +166,13 @@ export async function findsOneOfManyOnPhone({ browser }) {
 const FINGERPRINT = "0123456789abcdef".repeat(4);
 const LONG_AGO_S = 1_700_000_000;
 
-/** Long names, failures and states of replication need no sideways scrolling on a phone. */
-export async function showsReplicationOnPhone({ browser }) {
-  const page = await browser.page({ size: "phone" });
+/** Long names, failures and states of replication need no sideways scrolling. */
+export async function showsLongReplications({ browser }) {
+  for (const size of ["desktop", "phone"]) await showsLongReplicationsAt(browser, size);
+}
+
+async function showsLongReplicationsAt(browser, size) {
+  const page = await browser.page({ size });
   const dataset = "tank/customers/a-customer-with-a-long-name/database-volume-number-0001";
   const into = `vault/${dataset}`;
   const view = {
@@ -189,8 +193,8 @@ export async function showsReplicationOnPhone({ browser }) {
   await page.route("**/api/v1/pools/tank/replication", (route) => route.fulfill({ json: view }));
   await visit(page, "replication");
   await page.getByText(`${into}-2`, { exact: true }).first().waitFor();
-  await assertFits(page, "replication on a phone");
-  await assertAccessible(page, "replication on a phone");
+  await assertFits(page, `long names of replications, ${size}`);
+  await assertAccessible(page, `long names of replications, ${size}`);
   assert.deepEqual(page.wrong, []);
   await page.context().close();
 }
