@@ -4,7 +4,9 @@
  * The library changes the key of a whole tree in one task: of a dataset, of its children that share the key, and of the
  * children of their clones. It assumes that each of their keys opens, and that the walk terminates. A key does not open
  * when a copy received it again, wrapped by a key other than the loaded one; the walk does not terminate when a clone
- * is a descendant of its origin. Here the walk runs once in advance, within the task's check.
+ * is a descendant of its origin; it does not reach a dataset that was moved below a clone of itself, which would stay
+ * wrapped by the old key. Here the walk runs once in advance, within the task's check, and must reach each dataset that
+ * has the key.
  *
  * A promotion transfers the ownership of a key to the clone. The library records that in the pool, and leaves the
  * loaded key with the previous owner: the clone's datasets count as locked from then on, and the old key is active
@@ -49,6 +51,8 @@ typedef struct key_tree {
 	dsl_pool_t *kt_pool;
 	/* The dataset of the changed key. */
 	uint64_t kt_owner;
+	/* The keys must open. */
+	boolean_t kt_opens;
 	avl_tree_t kt_seen;
 } key_tree_t;
 
@@ -97,11 +101,11 @@ check_opens(dsl_dir_t *dd)
 	return (error);
 }
 
-static int check_tree(key_tree_t *tree, uint64_t directory, boolean_t is_clone, int depth);
+typedef int visit_t(key_tree_t *tree, uint64_t directory, boolean_t is_clone, int depth);
 
 /* Each entry of a ZAP of the directory: its children, or the heads of its clones. */
 static int
-check_each(key_tree_t *tree, uint64_t zap, boolean_t are_clones, int depth)
+visit_each(key_tree_t *tree, uint64_t zap, boolean_t are_clones, int depth, visit_t *visit)
 {
 	objset_t *mos = tree->kt_pool->dp_meta_objset;
 	zap_cursor_t cursor;
@@ -125,13 +129,20 @@ check_each(key_tree_t *tree, uint64_t zap, boolean_t are_clones, int depth)
 			directory = clone->ds_dir->dd_object;
 			dsl_dataset_rele(clone, FTAG);
 		}
-		error = check_tree(tree, directory, are_clones, depth + 1);
+		error = visit(tree, directory, are_clones, depth + 1);
 		if (error != 0)
 			break;
 	}
 	zap_cursor_fini(&cursor);
 	zap_attribute_free(entry);
 	return (error == ENOENT ? 0 : error);
+}
+
+/* Directories of the library's own, which have no keys to change. */
+static boolean_t
+is_internal(const dsl_dir_t *dd)
+{
+	return (dd->dd_myname[0] == '$' || dd->dd_myname[0] == '%');
 }
 
 /* Follows the library's walk. A clone has its origin's key: only its children are checked. */
@@ -148,21 +159,63 @@ check_tree(key_tree_t *tree, uint64_t directory, boolean_t is_clone, int depth)
 	uint64_t children = dsl_dir_phys(dd)->dd_child_dir_zapobj;
 	uint64_t clones = dsl_dir_phys(dd)->dd_clones;
 	uint64_t owner = bh_key_owner(dd);
-	boolean_t is_the_librarys = dd->dd_myname[0] == '$' ||
-	    dd->dd_myname[0] == '%';
-	boolean_t ends = is_the_librarys || owner == 0 ||
+	boolean_t ends = is_internal(dd) || owner == 0 ||
 	    (!is_clone && (owner != tree->kt_owner || dsl_dir_is_clone(dd)));
 	if (!ends) {
 		error = note_seen(tree, directory);
-		if (error == 0 && !is_clone)
+		if (error == 0 && !is_clone && tree->kt_opens)
 			error = check_opens(dd);
 	}
 	dsl_dir_rele(dd, FTAG);
 	if (ends || error != 0)
 		return (error);
-	error = check_each(tree, children, B_FALSE, depth);
+	error = visit_each(tree, children, B_FALSE, depth, check_tree);
 	if (error == 0)
-		error = check_each(tree, clones, B_TRUE, depth);
+		error = visit_each(tree, clones, B_TRUE, depth, check_tree);
+	return (error);
+}
+
+/* ELOOP if a dataset in or below the directory has the key, and the walk did not reach it. */
+static int
+check_reached(key_tree_t *tree, uint64_t directory, boolean_t is_clone, int depth)
+{
+	seen_t wanted = { .s_directory = directory };
+	dsl_dir_t *dd;
+
+	(void) is_clone;
+	if (depth > DEPTH_MAX)
+		return (ELOOP);
+	int error = dsl_dir_hold_obj(tree->kt_pool, directory, NULL, FTAG, &dd);
+	if (error != 0)
+		return (error);
+	uint64_t children = dsl_dir_phys(dd)->dd_child_dir_zapobj;
+	if (is_internal(dd))
+		children = 0;
+	else if (bh_key_owner(dd) == tree->kt_owner &&
+	    avl_find(&tree->kt_seen, &wanted, NULL) == NULL)
+		error = ELOOP;
+	dsl_dir_rele(dd, FTAG);
+	if (error != 0)
+		return (error);
+	return (visit_each(tree, children, B_FALSE, depth, check_reached));
+}
+
+/* Whether a change of the key of this dataset would reach each dataset that has the key of its encryption root. */
+static int
+check_whole(dsl_pool_t *pool, uint64_t directory, uint64_t owner, boolean_t opens)
+{
+	key_tree_t tree = { .kt_pool = pool, .kt_owner = owner, .kt_opens = opens };
+	void *cookie = NULL;
+	seen_t *seen;
+
+	avl_create(&tree.kt_seen, compare_seen, sizeof (seen_t),
+	    offsetof(seen_t, s_node));
+	int error = check_tree(&tree, directory, B_FALSE, 0);
+	if (error == 0 && directory == owner)
+		error = check_reached(&tree, pool->dp_root_dir_obj, B_FALSE, 0);
+	while ((seen = avl_destroy_nodes(&tree.kt_seen, &cookie)) != NULL)
+		kmem_free(seen, sizeof (*seen));
+	avl_destroy(&tree.kt_seen);
 	return (error);
 }
 
@@ -170,29 +223,20 @@ static int
 check_change(void *arg, dmu_tx_t *tx)
 {
 	const change_t *change = arg;
-	key_tree_t tree = { .kt_pool = dmu_tx_pool(tx) };
-	void *cookie = NULL;
+	dsl_pool_t *pool = dmu_tx_pool(tx);
 	dsl_dir_t *dd;
-	seen_t *seen;
 	int error = change->c_check(change->c_arg, tx);
 
 	if (error == 0)
-		error = dsl_dir_hold(tree.kt_pool, change->c_name, FTAG, &dd,
-		    NULL);
+		error = dsl_dir_hold(pool, change->c_name, FTAG, &dd, NULL);
 	if (error != 0)
 		return (error);
 	uint64_t directory = dd->dd_object;
-	tree.kt_owner = bh_key_owner(dd);
+	uint64_t owner = bh_key_owner(dd);
 	dsl_dir_rele(dd, FTAG);
-	if (tree.kt_owner == 0)
+	if (owner == 0)
 		return (ENOENT);
-	avl_create(&tree.kt_seen, compare_seen, sizeof (seen_t),
-	    offsetof(seen_t, s_node));
-	error = check_tree(&tree, directory, B_FALSE, 0);
-	while ((seen = avl_destroy_nodes(&tree.kt_seen, &cookie)) != NULL)
-		kmem_free(seen, sizeof (*seen));
-	avl_destroy(&tree.kt_seen);
-	return (error);
+	return (check_whole(pool, directory, owner, B_TRUE));
 }
 
 static void
@@ -250,6 +294,20 @@ pass_key(spa_t *spa, uint64_t from, uint64_t to)
 		avl_add(&keys->sk_wkeys, key);
 	}
 	rw_exit(&keys->sk_wkeys_lock);
+}
+
+/* Interposes the library's function: a promotion that transfers a key has more to be checked. */
+int
+dsl_dataset_promote_crypt_check(dsl_dir_t *target, dsl_dir_t *origin)
+{
+	int (*library)(dsl_dir_t *, dsl_dir_t *) = bh_library_function(__func__);
+	int error = library(target, origin);
+
+	if (error != 0 || dsl_dir_is_clone(origin) ||
+	    bh_key_owner(origin) != origin->dd_object)
+		return (error);
+	return (check_whole(origin->dd_pool, origin->dd_object,
+	    origin->dd_object, B_FALSE));
 }
 
 /* Interposes the library's function, and is called with the pool's configuration held alone. */

@@ -18,7 +18,7 @@ uint64_t bh_key_owner(dsl_dir_t *dd);
 
 /*
  * key_changes.c: spa_keystore_change_key(). EKEYREJECTED: the key of a dataset in the tree does not open with the
- * loaded key; ELOOP: clones are descendants of their origins. Neither changed any key.
+ * loaded key; ELOOP: clones are descendants or ancestors of their origins. Neither changed any key.
  */
 int bh_change_key(const char *name, dsl_crypto_params_t *params);
 

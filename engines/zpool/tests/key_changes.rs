@@ -6,11 +6,15 @@ mod support;
 mod volume_support;
 
 use engine::Volume as _;
-use engine::capabilities::{Datasets, Keys, Promotion, Receiving, Sending, Snapshotting};
+use engine::capabilities::{
+    Datasets, FileSystems, Keys, Promotion, Receiving, Sending, Snapshotting,
+};
 use std::collections::BTreeMap;
 
 use block_device::{BlockDevice, Extent, WaitMode};
-use engine::dataset::{DatasetError, DatasetErrorKind, Depth, Snapshots, VolumeSpec};
+use engine::dataset::{
+    DatasetError, DatasetErrorKind, Depth, FileSystemSpec, Snapshots, VolumeSpec,
+};
 use engine::keys::{KeyFormat, KeyMaterial, NewKey};
 use engine::pool::{GroupKind, PoolSpec};
 use engine::transfer::{Base, ReceiveSpec, SendForm, SendSpec};
@@ -193,6 +197,48 @@ fn imported_clone_below_its_origin_must_be_moved_first() {
             export(pool);
         },
     );
+}
+
+#[test]
+fn origin_below_its_clone_must_be_moved_first() {
+    isolated("origin_below_its_clone_must_be_moved_first", || {
+        let pool = mirror(engine(), &disks(&["a", "b"]));
+        pool.create_key_parent(&name("tank/group"), &key(1), &[])
+            .expect("create");
+        create(&pool, "tank/group/one", None).expect("create");
+        pool.create_key_parent(&name("tank/more"), &key(2), &[])
+            .expect("create");
+        let of_group = take(&pool, "tank/group@now");
+        // A clone of a dataset with the key of its parent, and the dataset moved below it.
+        let in_group = name("tank/group/in");
+        let plain = FileSystemSpec::plain(in_group.clone());
+        pool.create_file_system(&plain).expect("create");
+        create(&pool, "tank/group/in/one", None).expect("create");
+        let of_in = take(&pool, "tank/group/in@now");
+        pool.clone_snapshot(&of_in, &name("tank/clone"), &[])
+            .expect("clone");
+        let moved = name("tank/clone/in");
+        pool.rename(&in_group, &moved).expect("rename");
+        let change = || pool.change_key((&name("tank/group")).into(), &key(3));
+        // The library changed the key of its parent alone: this dataset's remained in the old key.
+        assert_eq!(refusal(change()), DatasetErrorKind::CloneBelowOrigin);
+        pool.clone_snapshot(&of_group, &name("tank/parent"), &[])
+            .expect("clone");
+        let promoted = pool.promote(&name("tank/parent"));
+        assert_eq!(refusal(promoted), DatasetErrorKind::CloneBelowOrigin);
+        holds(&pool, "tank/clone/in/one").expect("open");
+        pool.rename(&moved, &in_group).expect("rename");
+        change().expect("change");
+        pool.promote(&name("tank/parent")).expect("promote");
+        assert_eq!(
+            owner(&pool, "tank/group/in/one"),
+            (Some("tank/parent".to_owned()), true)
+        );
+        for volume in ["tank/group/one", "tank/group/in/one"] {
+            holds(&pool, volume).expect("open");
+        }
+        export(pool);
+    });
 }
 
 #[test]

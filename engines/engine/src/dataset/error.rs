@@ -158,10 +158,10 @@ pub enum DatasetErrorKind {
          key of its own first, by `bulkhead volume key change`"
     )]
     KeyOfOrigin,
-    /// A walk along children and clones would not end.
+    /// A walk along children and clones would not end, or not reach each dataset with the key.
     #[error(
-        "a clone is below its origin: move it next to the origin first, by `bulkhead volume \
-         rename`"
+        "a clone and its origin are one below the other: move them next to each other first, by \
+         `bulkhead volume rename`"
     )]
     CloneBelowOrigin,
     /// The volume was closed concurrently.

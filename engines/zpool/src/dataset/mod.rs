@@ -480,6 +480,7 @@ impl Promotion for Pool {
             }
             let kind = match rustix::io::Errno::from_raw_os_error(cause.0) {
                 rustix::io::Errno::ACCESS => DatasetErrorKind::KeyOfOrigin,
+                rustix::io::Errno::LOOP => DatasetErrorKind::CloneBelowOrigin,
                 rustix::io::Errno::INVAL => DatasetErrorKind::NotAClone,
                 _ => return DatasetError::common(DOING, clone.as_str(), cause),
             };
