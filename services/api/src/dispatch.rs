@@ -3,13 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, Query, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
+use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodFilter, get, on};
+use axum::routing::{MethodFilter, get, on, post};
 use axum::{Extension, Router};
 use control::{Effect, Failure, FailureKind, Request as PoolRequest};
 use serde_json::Value;
@@ -18,6 +20,8 @@ use crate::Api;
 use crate::audit::{self, Entry};
 use crate::call::{Call, Reply, allow, may, person};
 use crate::caller::{self, By, Caller, Link};
+use crate::peer;
+use crate::peer_keys;
 use crate::responses::{admit, failure_response, log_in_first, secure, success};
 use crate::role::verb;
 use crate::route::{Input, Route, Work};
@@ -32,22 +36,8 @@ const BODY_WAIT: Duration = Duration::from_secs(30);
 pub(crate) fn router(api: &Arc<Api>) -> Router {
     let mut router = Router::new()
         .route("/metrics", get(crate::metrics::serve))
-        .route(crate::peer::HELLO, get(crate::peer::hello))
-        .route(crate::peer::ACCOUNTS, get(crate::peer::accounts))
-        .route(crate::peer::TAKEOVER_STEPS, get(crate::takeovers::steps))
-        .route(crate::peer::HARDWARE, get(crate::hardware_faults::own))
-        .route(
-            crate::peer::NOTIFICATIONS,
-            get(crate::notifications::report),
-        )
-        .route(
-            crate::peer_keys::MISSING_KEYS,
-            axum::routing::post(crate::peer_keys::missing),
-        )
-        .route(
-            crate::peer_keys::LIST,
-            axum::routing::post(crate::peer_keys::list),
-        )
+        .route(peer::HELLO, get(peer::hello))
+        .merge(between_heads())
         .route("/api/{*rest}", axum::routing::any(no_resource));
     for route in ROUTES.iter() {
         let handler = move |state, link, request| answer(state, link, route, request);
@@ -63,6 +53,29 @@ pub(crate) fn router(api: &Arc<Api>) -> Router {
         .method_not_allowed_fallback(no_method)
         .fallback(console)
         .with_state(Arc::clone(api))
+}
+
+/// The resources for other heads. All other clients are refused before their bodies are read.
+fn between_heads() -> Router<Arc<Api>> {
+    Router::new()
+        .route(peer::ACCOUNTS, get(peer::accounts))
+        .route(peer::TAKEOVER_STEPS, get(crate::takeovers::steps))
+        .route(peer::HARDWARE, get(crate::hardware_faults::own))
+        .route(peer::NOTIFICATIONS, get(crate::notifications::report))
+        .route(peer_keys::MISSING_KEYS, post(peer_keys::missing))
+        .route(peer_keys::LIST, post(peer_keys::list))
+        .route_layer(middleware::from_fn(only_heads))
+}
+
+async fn only_heads(
+    Extension(link): Extension<Arc<Link>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match link.is_head.load(Ordering::Acquire) {
+        true => next.run(request).await,
+        false => StatusCode::FORBIDDEN.into_response(),
+    }
 }
 
 async fn no_resource() -> Response {

@@ -523,3 +523,29 @@ fn export_and_destroy_with_clients_need_confirmation() {
 fn close(in_use: bool) -> PoolRequest {
     Close { in_use }.into()
 }
+
+#[test]
+fn resources_for_heads_are_refused_to_all_users() {
+    let head = Head::new();
+    let users = [
+        As::Anonymous,
+        head.token(Role::Admin),
+        head.token(Role::ReadOnly),
+    ];
+    for (method, path) in [
+        ("GET", crate::peer::ACCOUNTS),
+        ("GET", crate::peer::TAKEOVER_STEPS),
+        ("GET", crate::peer::HARDWARE),
+        ("GET", crate::peer::NOTIFICATIONS),
+        ("POST", crate::peer_keys::MISSING_KEYS),
+        ("POST", crate::peer_keys::LIST),
+    ] {
+        let path = path.strip_prefix("/api/v1").expect("a resource");
+        for user in &users {
+            let response = head.send(user, method, path, String::new());
+            assert_eq!(response.status(), 403, "{path}");
+        }
+        let response = head.send(&As::Head, method, path, String::new());
+        assert_ne!(response.status(), 403, "{path}");
+    }
+}

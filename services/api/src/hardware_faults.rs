@@ -4,13 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
 use control::{Advice, Severity};
 
 use crate::Api;
-use crate::caller::Link;
 use crate::peer::{self, Peers};
 use crate::view::{Alert, HardwareFault, HeadView};
 
@@ -72,12 +70,9 @@ fn of_disks(faults: Vec<HardwareFault>, head: &str) -> Vec<HardwareFault> {
 }
 
 /// Returns the faults of this head's disks to another head.
-pub(crate) async fn own(
-    State(api): State<Arc<Api>>,
-    Extension(link): Extension<Arc<Link>>,
-) -> Response {
+pub(crate) async fn own(State(api): State<Arc<Api>>) -> Response {
     let backend = Arc::clone(&api.backend);
-    peer::respond(&link, move || backend.hardware_faults()).await
+    peer::respond(move || backend.hardware_faults()).await
 }
 
 /// The alert of a fault.

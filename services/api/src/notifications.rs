@@ -1,9 +1,7 @@
 //! Messages about alerts: the receivers, the history, tests, and the exchange of their state between heads.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -14,7 +12,6 @@ use serde::Deserialize;
 use crate::Api;
 use crate::backend::Notifier;
 use crate::call::{Call, Reply};
-use crate::caller::Link;
 
 /// The receivers to test.
 #[derive(Default, Deserialize, JsonSchema)]
@@ -47,13 +44,7 @@ pub(crate) fn test(api: &Api, call: &Call) -> Result<Reply, Failure> {
 }
 
 /// Sends the state to another head.
-pub(crate) async fn report(
-    State(api): State<Arc<Api>>,
-    Extension(link): Extension<Arc<Link>>,
-) -> Response {
-    if !link.is_head.load(Ordering::Acquire) {
-        return StatusCode::FORBIDDEN.into_response();
-    }
+pub(crate) async fn report(State(api): State<Arc<Api>>) -> Response {
     match api.backend.notifier() {
         Some(notifier) => axum::Json(notifier.report()).into_response(),
         None => StatusCode::NOT_FOUND.into_response(),

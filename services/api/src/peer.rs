@@ -10,7 +10,6 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
@@ -433,14 +432,11 @@ pub(crate) async fn hello(
     response
 }
 
-/// Responds to another head with a value, the reading of which may block. All other clients are refused.
-pub(crate) async fn respond<T>(link: &Link, read: impl FnOnce() -> T + Send + 'static) -> Response
+/// Responds to another head with a value, the reading of which may block.
+pub(crate) async fn respond<T>(read: impl FnOnce() -> T + Send + 'static) -> Response
 where
     T: serde::Serialize + Send + 'static,
 {
-    if !link.is_head.load(Ordering::Acquire) {
-        return StatusCode::FORBIDDEN.into_response();
-    }
     match tokio::task::spawn_blocking(read).await {
         Ok(value) => axum::Json(value).into_response(),
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
@@ -448,13 +444,7 @@ where
 }
 
 /// Sends the accounts to another head.
-pub(crate) async fn accounts(
-    State(api): State<Arc<Api>>,
-    Extension(link): Extension<Arc<Link>>,
-) -> Response {
-    if !link.is_head.load(Ordering::Acquire) {
-        return StatusCode::FORBIDDEN.into_response();
-    }
+pub(crate) async fn accounts(State(api): State<Arc<Api>>) -> Response {
     match api.accounts.exported() {
         Ok(Some(book)) => axum::Json(book).into_response(),
         Ok(None) => StatusCode::NO_CONTENT.into_response(),

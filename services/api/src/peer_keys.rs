@@ -2,10 +2,8 @@
 //! a pool that it serves. No key is transferred: a head only lists the missing ones, with reasons.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
@@ -19,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use units::PoolName;
 
 use crate::backend::MissingKey;
-use crate::caller::{By, Caller, Link};
+use crate::caller::{By, Caller};
 use crate::peer::{Peers, unreachable};
 use crate::{Api, Role};
 
@@ -168,14 +166,7 @@ struct ListQuery {
 
 /// Returns a list of a pool that is served here, for another head. Only requests that read, and that are answered for
 /// all pools where none is named, are performed: a compromised head must not change a pool, or get the contents of one.
-pub(crate) async fn list(
-    State(api): State<Arc<Api>>,
-    Extension(link): Extension<Arc<Link>>,
-    body: Body,
-) -> Response {
-    if !link.is_head.load(Ordering::Acquire) {
-        return StatusCode::FORBIDDEN.into_response();
-    }
+pub(crate) async fn list(State(api): State<Arc<Api>>, body: Body) -> Response {
     let Ok(body) = axum::body::to_bytes(body, LIST_BYTES_MAX).await else {
         return StatusCode::PAYLOAD_TOO_LARGE.into_response();
     };
@@ -198,15 +189,7 @@ pub(crate) async fn list(
 }
 
 /// Lists the keys in the query that are missing here, for another head.
-pub(crate) async fn missing(
-    State(api): State<Arc<Api>>,
-    Extension(link): Extension<Arc<Link>>,
-    body: Body,
-) -> Response {
-    // Unauthenticated peers are refused before their body is read.
-    if !link.is_head.load(Ordering::Acquire) {
-        return StatusCode::FORBIDDEN.into_response();
-    }
+pub(crate) async fn missing(State(api): State<Arc<Api>>, body: Body) -> Response {
     let Ok(body) = axum::body::to_bytes(body, KEYS_BYTES_MAX).await else {
         return StatusCode::PAYLOAD_TOO_LARGE.into_response();
     };

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::Extension;
 use axum::extract::{Query, State};
 use axum::response::Response;
 use control::answer::Status;
@@ -13,7 +12,6 @@ use takeover::timeline::{Step as Mark, TimedStep, account};
 
 use crate::Api;
 use crate::backend::Backend;
-use crate::caller::Link;
 use crate::peer::Peers;
 use crate::view::{HeadView, Step, Takeover};
 
@@ -136,13 +134,9 @@ pub(crate) struct About {
 }
 
 /// Returns the steps in this head's logs to another head.
-pub(crate) async fn steps(
-    State(api): State<Arc<Api>>,
-    Extension(link): Extension<Arc<Link>>,
-    Query(about): Query<About>,
-) -> Response {
+pub(crate) async fn steps(State(api): State<Arc<Api>>, Query(about): Query<About>) -> Response {
     let backend = Arc::clone(&api.backend);
-    crate::peer::respond(&link, move || backend.takeover_steps(&about.pool)).await
+    crate::peer::respond(move || backend.takeover_steps(&about.pool)).await
 }
 
 #[cfg(test)]
