@@ -31,7 +31,7 @@ LEASE_SECONDS = 12
 """Some tests sleep until a lease expires, and one sleeps for ten seconds less."""
 
 BUILD_SECONDS = 900
-JUDGE_SECONDS = 900
+JUDGE_SECONDS = 1800
 
 MINORS = (0, 1, 2)
 
