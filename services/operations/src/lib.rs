@@ -68,7 +68,7 @@ pub(crate) use capabilities::bookmarks;
 pub use capabilities::{demanded, encrypted_datasets, needs};
 pub use document_cache::DocumentCache;
 pub use failures::{dataset as dataset_failure, pool as pool_failure};
-pub use next_step::{add_write_wait, suspended_step};
+pub use next_step::{add_write_wait, note_failing, suspended_step};
 pub use pool::{of_state as of_pool_state, spec as pool_spec};
 pub use properties::of_new_pool;
 pub use rollback::ContentsSwapped;

@@ -1,6 +1,7 @@
 //! The recommended actions for a pool, the most urgent first. A pure function of the pool's state.
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use control::answer::{DamageView, DeviceView, PoolStatus};
 use control::space::{FULL_PERCENTS, full_level};
@@ -13,13 +14,19 @@ use super::copies;
 const GROUP_FULL_PERCENT: u64 = 80;
 /// The difference between the fullest and the emptiest group from which the groups are uneven, in percent points.
 const GROUP_UNEVEN_POINTS: u64 = 40;
+/// The note on a device that failed after its state was read.
+const FAILING: &str = "its last read or write failed";
+/// Number of failed devices that the reason of a suspension names.
+const FAILED_SHOWN_MAX: usize = 6;
+/// The beginning of the action for a device that is online and does not have all data.
+const WAIT_FOR_ITS_RESILVER: &str = "wait for its resilver";
 /// A device with more errors than this is not to be trusted again.
 const ERRORS_MAX: u64 = 50;
 
 /// Returns the actions in order. No action contradicts another. Empty if the pool is healthy.
 pub fn steps(pool: &PoolStatus) -> Vec<Advice> {
     if pool.suspended {
-        return vec![suspended_step(&pool.name)];
+        return vec![suspended_step(pool)];
     }
     let space = space_step(pool);
     let is_urgent = |step: &Advice| step.severity == Severity::Error;
@@ -58,15 +65,65 @@ fn uneven_step(pool: &PoolStatus) -> Option<Advice> {
 }
 
 /// Returns the action for a suspended pool.
-pub fn suspended_step(name: &str) -> Advice {
-    let why = "all I/O is blocked, because too many devices failed";
+pub fn suspended_step(pool: &PoolStatus) -> Advice {
+    let mut why = "all I/O is blocked, because too many devices failed".to_owned();
+    let failed = failed_devices(pool);
+    let shown: Vec<&str> = failed.iter().map(String::as_str).collect();
+    match shown.split_at_checked(FAILED_SHOWN_MAX) {
+        None if shown.is_empty() => {}
+        None | Some((_, [])) => why.push_str(&format!(": {}", shown.join(", "))),
+        Some((first, more)) => {
+            why.push_str(&format!(": {}, and {} more", first.join(", "), more.len()));
+        }
+    }
     Advice::new(
         Severity::Error,
         "bring the failed devices back, then clear the pool",
         why,
     )
-    .by(format!("bulkhead pool clear {name}"))
+    .by(format!("bulkhead pool clear {}", pool.name))
     .offering(Button::Clear)
+}
+
+/// Notes the devices at these paths as failing in the state of a suspended pool, which can be older than their failure.
+pub fn note_failing(pool: &mut PoolStatus, failing: &BTreeSet<PathBuf>) {
+    fn note(devices: &mut [DeviceView], failing: &BTreeSet<PathBuf>) {
+        for device in devices {
+            let is_known = is_lost(device) || device.note.is_some();
+            if !is_known && failing.contains(Path::new(&device.name)) {
+                device.note = Some(FAILING.to_owned());
+            }
+            note(&mut device.members, failing);
+        }
+    }
+    note(&mut pool.devices, failing);
+    let step = suspended_step(pool);
+    // Another host might have the pool: then it has other advice.
+    let mut same = pool.advice.iter_mut().filter(|one| one.what == step.what);
+    if let Some(old) = same.next() {
+        old.why = step.why;
+    }
+}
+
+/// The devices with data or logs that are not available, and those with failed reads or writes.
+fn failed_devices(pool: &PoolStatus) -> Vec<String> {
+    let mut leaves = Vec::new();
+    pool.devices
+        .iter()
+        .for_each(|one| collect(one, false, &mut leaves));
+    let devices = leaves.into_iter().map(|leaf| leaf.device);
+    let devices = devices.filter(|one| !matches!(one.role.as_str(), "cache" | "spare"));
+    let failed = devices.filter_map(|device| {
+        let name = &device.name;
+        let errors = device.read_errors + device.write_errors;
+        match (is_lost(device), errors) {
+            (true, _) => Some(format!("{name} is {}", device.state)),
+            (false, 0) if device.note.as_deref() == Some(FAILING) => Some(format!("{name} fails")),
+            (false, 0) => None,
+            (false, errors) => Some(format!("{name} had {errors} failed reads and writes")),
+        }
+    });
+    failed.collect()
 }
 
 /// Adds to the pool's state the time since when its writes are blocked, and an action if there is no other one for it.
@@ -95,16 +152,20 @@ pub fn add_write_wait(pool: &mut PoolStatus) {
 pub fn advise_to_serve(pool: &mut PoolStatus) {
     let command = pool.server_command();
     let scan = pool.scan.as_ref().filter(|scan| scan.state == "running");
-    let Some(function) = scan.map(|scan| &scan.function) else {
-        return;
+    let (function, waits) = match scan {
+        Some(scan) => (
+            scan.function.as_str(),
+            format!("wait for the {}", scan.function),
+        ),
+        None => ("resilver", WAIT_FOR_ITS_RESILVER.to_owned()),
     };
-    let waits = format!("wait for the {function}");
     let mut steps = pool.advice.iter_mut();
     if let Some(step) = steps.find(|step| step.what.starts_with(&waits)) {
         let what = format!(
             "start the server of the pool: the {function} proceeds only while the pool is served"
         );
-        *step = Advice::new(step.severity, what, &step.why).by(command);
+        let serve = Advice::new(step.severity, what, &step.why).by(command);
+        *step = serve.risking(step.risk.take());
     }
 }
 
@@ -165,7 +226,9 @@ fn device_steps(pool: &PoolStatus) -> Vec<Advice> {
         _ => None,
     };
     let outdated = outdated_step(pool, &leaves).filter(|_| lost.is_none());
-    let all = [lost, outdated, damage, offline_step(name, &leaves), errors];
+    let offline = offline_step(name, &leaves);
+    let spare = spare_step(name, &pool.devices);
+    let all = [lost, outdated, damage, offline, errors, spare];
     all.into_iter().flatten().collect()
 }
 
@@ -309,7 +372,7 @@ fn outdated_step(pool: &PoolStatus, leaves: &[Leaf<'_>]) -> Option<Advice> {
     let note = device.note.as_deref().unwrap_or_default();
     let step = Advice::new(
         Severity::Warning,
-        format!("wait for its resilver; if that does not begin, use {name} again"),
+        format!("{WAIT_FOR_ITS_RESILVER}; if that does not begin, use {name} again"),
         format!("{name} is online and {note}"),
     );
     Some(
@@ -318,6 +381,26 @@ fn outdated_step(pool: &PoolStatus, leaves: &[Leaf<'_>]) -> Option<Advice> {
             .about(name)
             .risking(risk(pool, name)),
     )
+}
+
+/// A spare has all data of a device that is not available. The spare can replace it for good.
+fn spare_step(pool: &str, devices: &[DeviceView]) -> Option<Advice> {
+    devices.iter().find_map(|device| {
+        let is_spare = device.name.starts_with("spare-");
+        let (true, [old, spare]) = (is_spare, device.members.as_slice()) else {
+            return spare_step(pool, &device.members);
+        };
+        if old.state == "ONLINE" || !has_all_data(spare) {
+            return None;
+        }
+        let (old, spare) = (&old.name, &spare.name);
+        let what = format!("or let the spare {spare} replace {old} for good");
+        let why = format!(
+            "it is in use for {old}; `bulkhead pool replace-disk {pool} {old}` with another disk releases it"
+        );
+        let step = Advice::new(Severity::Info, what, why);
+        Some(step.by(format!("bulkhead pool detach {pool} {old}")).about(spare))
+    })
 }
 
 /// The new device of a replacement has failed. The old device, or the rest of the group, still
@@ -602,6 +685,97 @@ mod tests {
         let found = steps(&scanned(resilvered, "resilver", "running"));
         assert_eq!(found[0].risk.as_deref(), Some(risk));
         assert_eq!(steps(&pool(vec![whole(), device("/b", "ONLINE")])), []);
+    }
+
+    /// The side of a mirror that was absent for a time, in a pool without a server.
+    #[test]
+    fn outdated_device_of_an_unserved_pool_advises_to_serve_it() {
+        let behind = DeviceView {
+            note: Some("lacks data: its newest transaction group is 22".to_owned()),
+            ..device("/b", "ONLINE")
+        };
+        let mut pool = pool(vec![device("/a", "ONLINE"), behind]);
+        pool.advice = steps(&pool);
+        advise_to_serve(&mut pool);
+        assert_eq!(pool.advice.len(), 1, "{:?}", pool.advice);
+        let step = &pool.advice[0];
+        assert_eq!(step.command.as_deref(), Some("bulkhead pool-server tank"));
+        assert!(
+            step.why.starts_with("/b is online and lacks data"),
+            "{step}"
+        );
+        assert!(step.risk.is_some(), "{step}");
+    }
+
+    #[test]
+    fn suspended_pool_names_the_devices_that_failed() {
+        let hurt = |name: &str, write_errors: u64| DeviceView {
+            write_errors,
+            ..device(name, "ONLINE")
+        };
+        let why = |members: Vec<DeviceView>| {
+            let suspended = PoolStatus {
+                suspended: true,
+                ..pool(members)
+            };
+            steps(&suspended).remove(0).why
+        };
+        let cause = "all I/O is blocked, because too many devices failed";
+        let lost = vec![
+            device("/a", "UNAVAIL"),
+            hurt("/b", 3),
+            device("/c", "ONLINE"),
+        ];
+        assert_eq!(
+            why(lost),
+            format!("{cause}: /a is UNAVAIL, /b had 3 failed reads and writes")
+        );
+        // The state may be older than the suspension.
+        assert_eq!(why(vec![device("/a", "ONLINE")]), cause);
+        let mut stale = PoolStatus {
+            suspended: true,
+            ..pool(vec![device("/a", "ONLINE"), device("/b", "ONLINE")])
+        };
+        stale.advice = steps(&stale);
+        note_failing(&mut stale, &BTreeSet::from(["/b".into(), "/other".into()]));
+        assert_eq!(stale.advice.len(), 1, "{:?}", stale.advice);
+        assert_eq!(stale.advice[0].why, format!("{cause}: /b fails"));
+        assert_eq!(stale.devices[0].members[1].note.as_deref(), Some(FAILING));
+        let many = |count: usize| (0..count).map(|number| device(&format!("/{number}"), "FAULTED"));
+        let all = why(many(FAILED_SHOWN_MAX).collect());
+        assert!(all.ends_with(", /5 is FAULTED"), "{all}");
+        let part = why(many(FAILED_SHOWN_MAX + 2).collect());
+        assert!(part.ends_with(", /5 is FAULTED, and 2 more"), "{part}");
+    }
+
+    #[test]
+    fn spare_in_use_names_the_commands_that_keep_and_release_it() {
+        let with = |old: &str, note: Option<&str>| {
+            let spare = DeviceView {
+                note: note.map(str::to_owned),
+                ..device("/s", "ONLINE")
+            };
+            let spared = group("spare-1", vec![device("/b", old), spare]);
+            steps(&pool(vec![device("/a", "ONLINE"), spared]))
+        };
+        for old in ["FAULTED", "REMOVED", "OFFLINE"] {
+            let found = with(old, None);
+            assert_eq!(found.len(), 2, "{old}: {found:?}");
+            let keep = found.last().expect("two");
+            assert_eq!(
+                keep.command.as_deref(),
+                Some("bulkhead pool detach tank /b")
+            );
+            assert!(keep.why.contains("`bulkhead pool replace-disk tank /b`"));
+            assert_eq!(keep.severity, Severity::Info);
+        }
+        assert_eq!(with("ONLINE", None), []);
+        let unfilled = with("FAULTED", Some("lacks data: its resilver has not begun"));
+        assert!(
+            unfilled
+                .iter()
+                .all(|step| !step.to_string().contains("detach"))
+        );
     }
 
     #[test]

@@ -233,7 +233,10 @@ impl Watch {
         if self.is_suspended() && !status.suspended {
             status.suspended = true;
             status.health = "SUSPENDED".to_owned();
-            status.advice = vec![operations::suspended_step(&status.name)];
+            status.advice = vec![operations::suspended_step(&status)];
+        }
+        if let (true, Some(pool)) = (status.suspended, self.pool.get()) {
+            operations::note_failing(&mut status, &pool.failing_devices());
         }
         status.writes_wait = self.writes_wait();
         operations::add_write_wait(&mut status);

@@ -6,7 +6,7 @@
 
 mod optional;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -277,6 +277,12 @@ pub trait Health {
     /// Returns whether the pool has another owner, so that this process can never use it again. Never blocks.
     fn is_lost(&self) -> bool {
         false
+    }
+
+    /// Returns the paths of devices with a failed last request, and of those that could not be opened. While a pool is
+    /// suspended, its status can be older than that. Does not block on a device.
+    fn failing_devices(&self) -> BTreeSet<PathBuf> {
+        BTreeSet::new()
     }
 }
 

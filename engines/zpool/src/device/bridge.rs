@@ -1,6 +1,6 @@
 //! Connects the library's device operations with a [`Driver`], and enforces the deadlines.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::{CStr, OsStr, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -114,6 +114,22 @@ pub(crate) fn install(options: &DeviceOptions) -> std::io::Result<()> {
 /// Why `path` could not be opened, if the last attempt failed.
 pub fn open_failure(path: &Path) -> Option<OpenFailure> {
     lock(&BRIDGE.get()?.failures).get(path).cloned()
+}
+
+/// The devices with a failed last request, and those that could not be opened. Does not block on a device.
+pub fn failing() -> BTreeSet<PathBuf> {
+    let Some(bridge) = BRIDGE.get() else {
+        return BTreeSet::new();
+    };
+    let open = lock(&bridge.open).clone();
+    let is_failing = |known: &&TrackedDevice| {
+        let in_flight = known.in_flight.upgrade();
+        in_flight.is_some_and(|in_flight| in_flight.is_failing())
+    };
+    let failing = open.iter().filter(is_failing);
+    let mut found: BTreeSet<PathBuf> = failing.map(|known| known.path.clone()).collect();
+    found.extend(lock(&bridge.failures).keys().cloned());
+    found
 }
 
 /// A device that the library has open.

@@ -208,6 +208,8 @@ pub(super) struct InFlight {
     again: Mutex<Again>,
     /// When the pending flush was last logged.
     told: Mutex<Option<Instant>>,
+    /// Whether the last request failed.
+    failing: AtomicBool,
 }
 
 /// The flush that checks whether a device flushes again.
@@ -255,6 +257,20 @@ impl InFlight {
         let mut slots = self.slots();
         slots.cells[slot] = None;
         slots.free.push(slot);
+    }
+
+    /// Notes the result of a request.
+    fn note(&self, result: Result<(), Errno>) {
+        // A device without a cache or without discards is not failing.
+        let has_failed = result.is_err_and(|errno| errno != Errno::OPNOTSUPP);
+        if self.failing.load(Ordering::Relaxed) != has_failed {
+            self.failing.store(has_failed, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the last request failed, or one is past its deadline.
+    pub(super) fn is_failing(&self) -> bool {
+        self.failing.load(Ordering::Relaxed) || self.hangs()
     }
 
     /// Whether the driver still holds an I/O past its deadline.
@@ -631,6 +647,7 @@ impl DeviceIo {
             ownership::lost("a disk is reserved by another head, and refused a write");
         }
         self.in_flight.remove(self.slot);
+        self.in_flight.note(result);
         if self.is_of_copy && result.is_ok() {
             self.in_flight.copies.ended(self.cell.submitted.elapsed());
         }

@@ -51,7 +51,7 @@ use std::time::Duration;
 
 pub use awaited::{Reception, await_here};
 pub(crate) use balance::balance_reads;
-pub use bridge::{Claim, claim, open_failure};
+pub use bridge::{Claim, claim, failing, open_failure};
 pub(crate) use bridge::{
     OpenDisk, devices_with_failed_flush, install, is_there, open_disks, timeout,
 };

@@ -151,8 +151,9 @@ impl ClaimedPool<'_> {
         let mut pool = Pool::opened(self.engine, &self.name, DOING)?;
         pool.abandoned = abandoned;
         pool.left_out.clone_from(&self.candidate.devices.left_out);
-        if !options.read_only {
-            pool.owner = pool.watch_ownership(candidate);
+        match options.read_only {
+            true => pool.behind.clone_from(&contents.behind),
+            false => pool.owner = pool.watch_ownership(candidate),
         }
         Ok(pool)
     }

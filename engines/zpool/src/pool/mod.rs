@@ -47,6 +47,9 @@ pub struct Pool {
     pub(crate) snapshots: Arc<OpenSnapshots>,
     /// Devices that were found when it was opened, and are not used.
     left_out: Vec<LeftOut>,
+    /// Devices with an older state than their mirrors when it was opened read-only: the library records the missing data
+    /// of a writable pool only.
+    behind: Vec<copies::Behind>,
     /// Devices with data that an administrator gave up.
     abandoned: Vec<copies::Abandoned>,
     /// Objects that were open without a name when file systems were closed.
@@ -86,6 +89,7 @@ impl Pool {
             owner: None,
             snapshots: Arc::default(),
             left_out: Vec::new(),
+            behind: Vec::new(),
             abandoned: Vec::new(),
             nameless: Arc::default(),
         };
@@ -104,6 +108,7 @@ impl Pool {
             owner: None,
             snapshots: Arc::clone(&self.snapshots),
             left_out: self.left_out.clone(),
+            behind: self.behind.clone(),
             abandoned: self.abandoned.clone(),
             nameless: Arc::clone(&self.nameless),
         }

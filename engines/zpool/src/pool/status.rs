@@ -12,6 +12,7 @@ use engine::pool::{
 use zpool_sys as sys;
 
 use super::Pool;
+use super::copies::Behind;
 use crate::device::{self, OpenFailure};
 use crate::error::{PoolError, PoolErrorKind, SystemError};
 use crate::nvlist::{NvList, NvRef, NvValue};
@@ -66,6 +67,7 @@ impl Health for Pool {
         // SAFETY: the library returns the list.
         let config = unsafe { NvList::from_raw(raw) }.unwrap_or_default();
         let mut status = status_of(config.view());
+        note_behind(&mut status.devices, &self.behind);
         let is_there = |one: &&LeftOut| one.path().exists();
         status.left_out = self.left_out.iter().filter(is_there).cloned().collect();
         Ok(status)
@@ -85,6 +87,10 @@ impl Health for Pool {
                 since_s: raw.unrecorded_since_s,
             }),
         })
+    }
+
+    fn failing_devices(&self) -> BTreeSet<PathBuf> {
+        device::failing()
     }
 }
 
@@ -114,6 +120,7 @@ fn status_of(config: NvRef<'_>) -> PoolStatus {
         devices.extend(spares.map(spare_of));
     }
     let lacking = config.numbers("lacking").into_iter();
+    note_spares(&mut devices);
     note_missing_data(&mut devices, &lacking.map(|(_, guid)| guid).collect());
     let (size, allocated) = (get(counter::SPACE), get(counter::ALLOC));
     let name = config.text("name").unwrap_or_default();
@@ -143,6 +150,32 @@ fn status_of(config: NvRef<'_>) -> PoolStatus {
     status
 }
 
+/// Names the devices that the spares in use replace.
+fn note_spares(devices: &mut [DeviceStatus]) {
+    fn replaced(group: &DeviceStatus, spare: u64) -> Option<String> {
+        let is_it =
+            group.kind == "spare" && group.children.last().is_some_and(|last| last.guid == spare);
+        match (is_it, group.children.first()) {
+            (true, Some(old)) => Some(old.name.clone()),
+            _ => group
+                .children
+                .iter()
+                .find_map(|child| replaced(child, spare)),
+        }
+    }
+    let old = |spare: &DeviceStatus| {
+        let is_used = spare.role == Role::Spare && spare.state == DeviceState::Online;
+        let mut groups = devices.iter().filter(|_| is_used);
+        groups.find_map(|group| replaced(group, spare.guid))
+    };
+    let found: Vec<Option<String>> = devices.iter().map(old).collect();
+    for (device, old) in devices.iter_mut().zip(found) {
+        if let Some(old) = old {
+            device.reason = Some(format!("in use for {old}"));
+        }
+    }
+}
+
 /// Why an online device is not a full member of its group yet.
 const MISSING_DATA: &str = "lacks data: its resilver has not begun";
 
@@ -154,6 +187,21 @@ fn note_missing_data(devices: &mut [DeviceStatus], lacking: &BTreeSet<u64>) {
             device.reason = Some(MISSING_DATA.into());
         }
         note_missing_data(&mut device.children, lacking);
+    }
+}
+
+/// Marks online devices with an older state than the rest of their mirror in a pool that is open read-only.
+fn note_behind(devices: &mut [DeviceStatus], behind: &[Behind]) {
+    for device in devices {
+        let mut found = behind.iter().filter(|one| one.guid == device.guid);
+        if let (Some(one), DeviceState::Online, None) = (found.next(), device.state, &device.reason)
+        {
+            device.reason = Some(format!(
+                "lacks data: its newest transaction group is {}, and the pool has newer ones",
+                one.newest_txg
+            ));
+        }
+        note_behind(&mut device.children, behind);
     }
 }
 
@@ -357,7 +405,7 @@ fn spare_of(vdev: NvRef<'_>) -> DeviceStatus {
         DeviceState::Online => status.state = DeviceState::Available,
         _ if aux == SPARED => {
             status.state = DeviceState::Online;
-            status.reason = Some("stands in for a failed device".into());
+            status.reason = Some("in use for a failed device".into());
         }
         _ => {}
     }

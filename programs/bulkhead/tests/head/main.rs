@@ -14,6 +14,7 @@ mod frozen;
 mod given_up;
 mod growth;
 mod guest_pools;
+mod guidance;
 mod hardware;
 mod help_examples;
 mod in_use;
