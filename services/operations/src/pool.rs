@@ -612,8 +612,30 @@ fn get(context: &Context<'_>, names: &[String]) -> Result<Answer, Failure> {
             (property.name, Property { value, source })
         })
         .collect();
+    let all = without_uncounted(all);
     let names = property_names(names);
     chosen(all, &names, context.pool.name().as_str()).map(Answer::Properties)
+}
+
+/// Properties that the library derives from the space maps, which it does not read in a pool that is open read-only.
+const COUNTED: [&str; 5] = [
+    "allocated",
+    "capacity",
+    "expandsize",
+    "fragmentation",
+    "free",
+];
+
+/// Replaces the values that are not known of a pool that is open read-only, as without a server.
+fn without_uncounted(mut all: BTreeMap<String, Property>) -> BTreeMap<String, Property> {
+    if all.get("readonly").is_some_and(|one| one.value == "on") {
+        for name in COUNTED {
+            if let Some(property) = all.get_mut(name) {
+                "-".clone_into(&mut property.value);
+            }
+        }
+    }
+    all
 }
 
 #[cfg(test)]

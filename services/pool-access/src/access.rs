@@ -480,6 +480,7 @@ fn open_and_perform(
     managed::refuse(common.maintenance, name)?;
     // Searched first, so that a wrong name fails without starting an engine.
     let candidate = places::candidate(common, name)?;
+    refuse_unserved(common, name, &request)?;
     let end = is_end(&request);
     if end == Some(End::Export) && candidate.state == CandidateState::Exported {
         return Ok(Done::already(format!("pool {name} is exported already")));
@@ -549,6 +550,30 @@ fn open_and_perform(
             let_go.map(|()| answer)
         }
     }
+}
+
+/// Refuses a request with a response that would be wrong without a server: a pool that is opened for one command has only
+/// the I/O counters of that command, and one that is open read-only does not count the data of its groups.
+fn refuse_unserved(common: &Common, name: &PoolName, request: &Request) -> Result<(), Failure> {
+    let why = match request {
+        Request::Pool(PoolRequest::Iostat) => "its devices have no I/O counters",
+        Request::Pool(PoolRequest::Plan(_)) => {
+            "the data of its groups is not counted, so that the bytes to move are unknown"
+        }
+        _ => return Ok(()),
+    };
+    let pool = PoolStatus {
+        name: name.to_string(),
+        server_options: places::server_options(common, name).unwrap_or_default(),
+        ..PoolStatus::default()
+    };
+    let message = format!("pool {name} is not served: {why}");
+    Err(
+        Failure::new(FailureKind::Unreachable, message).advise(format!(
+            "start its server with `{}`, and repeat the command",
+            pool.server_command()
+        )),
+    )
 }
 
 /// Destroys the pool. If that fails, exports it, so that it is left in a clean state.

@@ -202,6 +202,7 @@ fn devices_of_another_pool_or_too_small_ones_are_refused_by_the_plan_as_by_the_c
     machine.add_disk("small", 64 * MIB);
     machine.ok("pool create other c");
     machine.ok("pool export other --in-use");
+    let _server = machine.serve("");
     for (change, part) in [
         ("add mirror c d", "--overwrite-old-labels"),
         ("add d", "--mismatched"),
@@ -227,6 +228,28 @@ fn devices_of_another_pool_or_too_small_ones_are_refused_by_the_plan_as_by_the_c
         (&spare["refused"], &spare["total"]),
         (&Value::Null, &json!(0))
     );
+}
+
+/// A pool that is open read-only does not count the data of its groups.
+#[test]
+fn plan_of_an_unserved_pool_names_the_command_that_serves_it() {
+    let machine = machine("mirror a b");
+    for change in ["add mirror c d", "replace b c", "remove mirror-0"] {
+        let words = format!("pool plan tank {change}");
+        machine.refused(&words, 7, "pool tank is not served");
+        machine.refused(&words, 7, "`bulkhead pool-server tank`");
+    }
+    let values = machine.ok("pool get tank allocated,free,size").out;
+    let value = |name: &str| {
+        let line = values.lines().find(|line| line.starts_with(name));
+        let mut words = line.unwrap_or_default().split_whitespace();
+        words.nth(1).unwrap_or_default().to_owned()
+    };
+    assert_eq!(
+        (value("allocated"), value("free")),
+        ("-".into(), "-".into())
+    );
+    assert_ne!(value("size"), "-", "{values}");
 }
 
 #[test]
