@@ -2900,6 +2900,8 @@ export interface components {
         PoolDetach: {
             /** @description Device of the pool. */
             device: string;
+            /** @description Also if a device of its group has failed, and no redundancy is left then. */
+            without_redundancy?: boolean;
         };
         /** @description Discard the contents of a leg with a divergent history: it is resynchronized in full. */
         PoolDiscardLeg: {
@@ -3105,6 +3107,8 @@ export interface components {
             device: string;
             /** @description Until the next import only. */
             temporary: boolean;
+            /** @description Also if a device of its group has failed, and no redundancy is left then. */
+            without_redundancy?: boolean;
         };
         /** @description Use a device again. */
         PoolOnline: {

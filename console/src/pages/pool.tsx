@@ -323,6 +323,9 @@ function Dialogs({ state, asked, onClose }: { state: PoolOverview; asked: Asked;
   const path = poolPath(state.name);
   const [inUse, setInUse] = useState(false);
   const users = <InUseBy count={state.session_count} checked={inUse} onValue={setInUse} />;
+  const [withoutRedundancy, setWithoutRedundancy] = useState(false);
+  const redundancy = <Check label="Even if a disk of its group has failed and no redundancy is left"
+    checked={withoutRedundancy} onValue={setWithoutRedundancy} />;
   const act = (verb: string, body: unknown) => async () => (await post<Done>(`${path}/${verb}`, body)).message;
   switch (asked.kind) {
     case "replace":
@@ -334,15 +337,17 @@ function Dialogs({ state, asked, onClose }: { state: PoolOverview; asked: Asked;
     case "detach":
       return (
         <FormDialog title={`Detach ${shortened(asked.device.name)}`} action="Detach" danger onClose={onClose}
-          submit={act("detach", { device: asked.device.name })}>
-          <p>The mirror goes on without this disk. What it holds is no part of the pool any more.</p>
+          submit={act("detach", { device: asked.device.name, without_redundancy: withoutRedundancy })}>
+          <p>The mirror continues without this disk. The data on it is no part of the pool any more.</p>
+          {redundancy}
         </FormDialog>
       );
     case "offline":
       return (
         <FormDialog title={`Take ${shortened(asked.device.name)} offline`} action="Take offline" onClose={onClose}
-          submit={act("offline", { device: asked.device.name, temporary: false })}>
-          <p>The pool goes on with less redundancy until the disk is used again; then only what it missed is copied.</p>
+          submit={act("offline", { device: asked.device.name, temporary: false, without_redundancy: withoutRedundancy })}>
+          <p>The pool continues with less redundancy until the disk is used again; then only the missing data is copied.</p>
+          {redundancy}
         </FormDialog>
       );
     case "add":

@@ -35,7 +35,7 @@ pub fn check(context: &Context<'_>, request: &PoolRequest) -> Result<(), Failure
                 ),
             }
         }
-        PoolRequest::Detach(Detach { device }) => refused(
+        PoolRequest::Detach(Detach { device, .. }) => refused(
             format!(
                 "{} is a leg: the record of the legs of pool {name} would not know that it is gone",
                 device.display()

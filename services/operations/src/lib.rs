@@ -31,6 +31,7 @@ mod owners;
 mod pool;
 mod properties;
 pub mod read_balancing;
+mod redundancy;
 pub mod reidentify;
 mod replace;
 pub mod replicate;

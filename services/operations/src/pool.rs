@@ -23,6 +23,7 @@ use engine::pool::{
 use leg_door::{LegRequest, MemberRequest};
 
 use super::loss::Loss;
+use super::redundancy::{self, Left};
 use super::spare;
 use super::volume::chosen;
 use super::{
@@ -187,17 +188,20 @@ pub fn perform(
             let attached = attached(&text(&existing), &new);
             Ok(Done::changed(attached + &while_served(context)))
         }
-        PoolRequest::Detach(Detach { device }) => {
+        PoolRequest::Detach(Detach {
+            device,
+            without_redundancy,
+        }) => {
             let before = pool.status().map_err(failures::pool)?;
-            let lost = lost_redundancy(&before, &text(&device));
+            let left = redundancy::after_detach(&before, &text(&device));
+            let left = confirmed(left, without_redundancy)?;
             done(needs(pool.devices())?.detach(&text(&device)))?;
-            let lost = lost.map_or_else(String::new, |lost| format!("; {lost}"));
             // The device is detached, whether or not the new size is available.
             let grown = pool.status().ok();
             let grown = grown.and_then(|now| grown_without(&before, &now, &text(&device)));
             let grown = grown.map_or_else(String::new, |grown| format!("; {grown}"));
             Ok(Done::changed(format!(
-                "detached {}{grown}{lost}",
+                "detached {}{grown}{left}",
                 device.display()
             )))
         }
@@ -262,9 +266,19 @@ pub fn perform(
                 false => format!("{} is used again", device.display()),
             }))
         }
-        PoolRequest::Offline(Offline { device, temporary }) => {
+        PoolRequest::Offline(Offline {
+            device,
+            temporary,
+            without_redundancy,
+        }) => {
+            let before = pool.status().map_err(failures::pool)?;
+            let left = redundancy::after_offline(&before, &text(&device));
+            let left = confirmed(left, without_redundancy)?;
             done(needs(pool.devices())?.offline(&text(&device), temporary))?;
-            Ok(Done::changed(format!("{} is not used", device.display())))
+            Ok(Done::changed(format!(
+                "{} is not used{left}",
+                device.display()
+            )))
         }
         PoolRequest::Plan(Plan { change }) => growth::perform(context, &change),
         PoolRequest::Events(Events { after }) => events::list(pool, after),
@@ -360,23 +374,16 @@ pub fn while_served(context: &Context<'_>) -> String {
     }
 }
 
-/// The consequence of a detach after which a single device has the data of a mirror; none if the device has no data.
-fn lost_redundancy(status: &PoolStatus, device: &str) -> Option<String> {
-    let detached = status.find(device)?;
-    let groups = status.devices.iter();
-    let mut groups = groups.filter(|group| group.role == Role::Data && group.kind == "mirror");
-    let group = groups.find(|group| group.children.iter().any(|one| one.guid == detached.guid))?;
-    let mut left = group.children.iter().filter(|one| {
-        one.guid != detached.guid && one.state == DeviceState::Online && !one.resilvering
-    });
-    let (only, pool) = (&left.next()?.name, &status.name);
-    (detached.state == DeviceState::Online && left.next().is_none()).then(|| {
-        format!(
-            "{only} is the only device with the data of {} now: if it fails, pool {pool} is lost; `bulkhead pool attach \
-             {pool} {only} DEVICE` adds another copy",
-            group.name
-        )
-    })
+/// The end of the sentence about a change after which `left` is the redundancy.
+fn confirmed(left: Option<Left<'_>>, is_confirmed: bool) -> Result<String, Failure> {
+    match left {
+        None => Ok(String::new()),
+        Some(left) if is_confirmed => Ok(format!("; {}", left.sentence())),
+        Some(left) => {
+            left.refuse_none("--without-redundancy")?;
+            Ok(format!("; {}", left.sentence()))
+        }
+    }
 }
 
 /// Whether the device is out of use for a reason that this request did not remove.

@@ -120,9 +120,10 @@ fn with_engine_device_names(
     pool: &PoolName,
     request: Request,
 ) -> Result<Request, Failure> {
-    let Request::Pool(PoolRequest::Detach(Detach { device })) = &request else {
+    let Request::Pool(PoolRequest::Detach(detach)) = &request else {
         return Ok(request);
     };
+    let device = &detach.device;
     let has_legs = || {
         let answer = ask_server(common, pool, Request::Pool(PoolRequest::Status));
         matches!(answer, Ok(Answer::Pool(status)) if status.legs.is_some())
@@ -133,7 +134,11 @@ fn with_engine_device_names(
     }
     let file = Path::new(leg_door::DEFAULT_PATH);
     let device = engines::legs().path_of(&common.directories(), pool, &leg, file)?;
-    Ok(Request::Pool(PoolRequest::Detach(Detach { device })))
+    let detach = Detach {
+        device,
+        ..detach.clone()
+    };
+    Ok(Request::Pool(PoolRequest::Detach(detach)))
 }
 
 /// Returns whether the request is for the state of the pool, which a server reports while it opens the pool, too.
@@ -879,7 +884,11 @@ mod tests {
     #[test]
     fn removed_devices_leave_the_device_cache() {
         let device = || PathBuf::from("/dev/sda");
-        let detach = Detach { device: device() }.into();
+        let detach = Detach {
+            device: device(),
+            without_redundancy: false,
+        };
+        let detach = detach.into();
         let remove = Remove { device: device() }.into();
         let attach = Attach {
             existing: device(),

@@ -47,6 +47,35 @@ fn status_without_a_server_shows_the_outdated_side_of_a_mirror() {
 }
 
 #[test]
+fn redundancy_left_by_a_detach_or_offline_is_in_the_response() {
+    let machine = TestHost::with_disks(&["a", "b", "c"]);
+    machine.ok("pool create tank mirror a b c");
+    let _server = machine.serve("");
+    let path = |disk: &str| machine.path(disk).display().to_string();
+    let (a, b, c) = (path("a"), path("b"), path("c"));
+    let first = machine.ok(&format!("pool offline tank {c}")).out;
+    assert!(
+        first.contains("mirror-0 survives the loss of one device"),
+        "{first}"
+    );
+    let second = format!("pool offline tank {b}");
+    machine.refused(
+        &second,
+        6,
+        &format!("{c} is OFFLINE, and without {b} mirror-0"),
+    );
+    let states = status(&machine)["devices"].to_string();
+    assert_eq!(
+        states.matches("OFFLINE").count(),
+        1,
+        "nothing was changed: {states}"
+    );
+    let second = machine.ok(&format!("{second} --without-redundancy")).out;
+    let last = format!("{a} is the only device with the data of mirror-0 now");
+    assert!(second.contains(&last), "{second}");
+}
+
+#[test]
 fn status_of_a_suspended_pool_names_the_devices_that_failed() {
     let machine = TestHost::with_exported_volume();
     let faults = machine.path("faults");

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use control::answer::{GroupChange, MovedBytes, PlanView, PoolSpace};
 use control::operations::pool::plan::PlannedChange;
 use control::operations::pool::{DeviceGroup, GroupKind, GroupRole};
-use control::words::bytes;
+use control::words::{OUTDATED, bytes};
 use engine::pool::{DeviceState, DeviceStatus, MoveState, PoolStatus, Role};
 
 use super::group_of;
@@ -60,7 +60,7 @@ struct Draft<'a> {
 }
 
 /// Whether the group has data of the pool.
-fn holds_data(group: &DeviceStatus) -> bool {
+pub(crate) fn holds_data(group: &DeviceStatus) -> bool {
     matches!(group.role, Role::Data | Role::Special | Role::Dedup)
 }
 
@@ -98,15 +98,19 @@ fn part(amount: u64, share: u64, all: u64) -> u64 {
 }
 
 /// Whether a member has all of its data.
-fn is_complete(member: &DeviceStatus) -> bool {
+pub(crate) fn is_complete(member: &DeviceStatus) -> bool {
     match member.children.is_empty() {
-        true => member.state == DeviceState::Online && !member.resilvering,
+        true => {
+            let note = member.reason.as_deref().unwrap_or_default();
+            let is_outdated = note.starts_with(OUTDATED);
+            member.state == DeviceState::Online && !member.resilvering && !is_outdated
+        }
         false => member.children.iter().any(is_complete),
     }
 }
 
 /// The devices that the group can lose now.
-fn losses_left(group: &DeviceStatus) -> usize {
+pub(crate) fn losses_left(group: &DeviceStatus) -> usize {
     let complete = members(group)
         .iter()
         .filter(|member| is_complete(member))
@@ -117,7 +121,7 @@ fn losses_left(group: &DeviceStatus) -> usize {
     }
 }
 
-fn survives(group: &DeviceStatus) -> String {
+pub(crate) fn survives(group: &DeviceStatus) -> String {
     let name = &group.name;
     match losses_left(group) {
         0 => format!("{name} survives no loss of a device"),

@@ -20,11 +20,17 @@ use crate::{Effect, Failure};
 pub struct Detach {
     /// Device of the pool.
     pub device: PathBuf,
+    /// Also if a device of its group has failed, and no redundancy is left then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_redundancy: bool,
 }
 
 impl Operation for Detach {
     fn effect(&self, _: &PoolName) -> Effect {
-        let Self { device: _ } = self;
+        let Self {
+            device: _,
+            without_redundancy: _,
+        } = self;
         Effect::Govern
     }
 
@@ -50,6 +56,9 @@ leg in the configuration.",
 pub struct Arguments {
     #[command(flatten)]
     device: DeviceArguments,
+    /// Also if a device of its group has failed, and no redundancy is left then
+    #[arg(long)]
+    without_redundancy: bool,
 }
 
 impl Verb for Detach {
@@ -64,7 +73,15 @@ impl Verb for Detach {
     .body(r#"{"device": "/dev/disk/by-id/scsi-c"}"#)];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
-        let (pool, device) = arguments.device.read()?;
-        Ok((pool, Self { device }))
+        let Arguments {
+            device,
+            without_redundancy,
+        } = arguments;
+        let (pool, device) = device.read()?;
+        let detach = Self {
+            device,
+            without_redundancy,
+        };
+        Ok((pool, detach))
     }
 }

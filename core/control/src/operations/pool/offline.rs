@@ -26,6 +26,9 @@ pub struct Offline {
     pub device: PathBuf,
     /// Until the next import only.
     pub temporary: bool,
+    /// Also if a device of its group has failed, and no redundancy is left then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_redundancy: bool,
 }
 
 impl Operation for Offline {
@@ -33,6 +36,7 @@ impl Operation for Offline {
         let Self {
             device: _,
             temporary: _,
+            without_redundancy: _,
         } = self;
         Effect::Change
     }
@@ -47,6 +51,9 @@ pub struct Arguments {
     /// Until the next import only
     #[arg(long)]
     temporary: bool,
+    /// Also if a device of its group has failed, and no redundancy is left then
+    #[arg(long)]
+    without_redundancy: bool,
 }
 
 impl Verb for Offline {
@@ -62,8 +69,17 @@ impl Verb for Offline {
     .with(&[("temporary", Source::Default("false"))])];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
-        let Arguments { device, temporary } = arguments;
+        let Arguments {
+            device,
+            temporary,
+            without_redundancy,
+        } = arguments;
         let (pool, device) = device.read()?;
-        Ok((pool, Self { device, temporary }))
+        let offline = Self {
+            device,
+            temporary,
+            without_redundancy,
+        };
+        Ok((pool, offline))
     }
 }
