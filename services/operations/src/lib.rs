@@ -74,7 +74,7 @@ pub use pool::{of_state as of_pool_state, spec as pool_spec};
 pub use properties::of_new_pool;
 pub use rollback::ContentsSwapped;
 pub use snapshot::replay as replay_before_snapshot;
-pub use spare::refuse_small_of_new as refuse_small_spares;
+pub use spare::{refuse_small_of_new as refuse_small_spares, unused_space};
 pub use stale_legs::{has_record, refusal};
 pub use status::pool_status;
 pub use volume::refuse_locked;

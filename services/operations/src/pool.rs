@@ -218,6 +218,8 @@ pub fn perform(
                 return answer;
             }
             let new = new.unwrap_or_else(|| old.clone());
+            let status = pool.status().map_err(failures::pool)?;
+            spare::refuse_second(&status, &text(&old), &text(&new))?;
             joined(needs(pool.devices())?.replace(&text(&old), &new, overwrite))?;
             let (old, new) = (old.display(), new.display());
             Ok(Done::changed(format!(
@@ -324,6 +326,9 @@ pub fn perform(
                 true => format!("; {}", different_sectors(&now)),
                 false => String::new(),
             };
+            if let Some(unused) = spare::unused_space(&groups(&new)) {
+                note.push_str(&format!("; {unused}"));
+            }
             if let Some(small) = status.and_then(|status| spare::too_small_for_some(&status, &new))
             {
                 note.push_str(&format!("; {small}"));

@@ -11,7 +11,7 @@ use engine::pool::{
 };
 
 use super::unused_disks::{self, UnusedDisk};
-use super::{Context, failures, scrub, status};
+use super::{Context, failures, scrub, spare, status};
 use crate::needs;
 
 /// Polling interval of a replacement in progress.
@@ -56,6 +56,8 @@ fn check(
     let (Some(old), Some(new), true) = (&chosen.old, &chosen.new, is_open) else {
         return Ok(());
     };
+    let status = context.pool.status().map_err(failures::pool)?;
+    spare::refuse_second(&status, old, new)?;
     let (devices, needed) = (needs(context.pool.devices())?, chosen.needed_bytes);
     let checked = devices.check_replace(old, Path::new(new), needed, options.overwrite);
     checked.map_err(refused)

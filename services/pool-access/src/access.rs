@@ -690,8 +690,10 @@ fn create_unnoted(
             places::cache_devices(common, &name, &devices);
         }
     }
+    let unused = operations::unused_space(&spec.groups);
+    let unused = unused.map_or_else(String::new, |unused| format!("; {unused}"));
     Ok(Done::changed(format!(
-        "created pool {name}: `bulkhead volume create {name}/NAME --size SIZE` is next"
+        "created pool {name}: `bulkhead volume create {name}/NAME --size SIZE` is next{unused}"
     )))
 }
 

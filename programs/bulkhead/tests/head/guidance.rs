@@ -47,6 +47,44 @@ fn status_without_a_server_shows_the_outdated_side_of_a_mirror() {
 }
 
 #[test]
+fn spare_in_use_is_explained_and_a_second_one_is_refused() {
+    let machine = TestHost::with_disks(&["a", "b", "c", "s", "t"]);
+    machine.ok("pool create tank mirror a b spare s t");
+    let _server = machine.serve("");
+    let path = |disk: &str| machine.path(disk).display().to_string();
+    let (b, s, t) = (path("b"), path("s"), path("t"));
+    machine.ok(&format!("pool offline tank {b}"));
+    machine.ok(&format!("pool replace tank {b} {s}"));
+    let keep = format!("bulkhead pool detach tank {b}");
+    eventually("the spare has all data", || {
+        advice(&machine).contains(&keep)
+    });
+    let text = machine.ok("pool status tank").out;
+    assert!(text.contains(&format!("in use for {b}")), "{text}");
+    for words in [
+        format!("pool replace tank {b} {t}"),
+        format!("pool replace-disk tank {b} --with {t} --yes"),
+    ] {
+        machine.refused(&words, 5, &format!("spare {s} is in use for {b} already"));
+        machine.refused(&words, 5, &keep);
+    }
+    // The redundancy is that of the spare.
+    let a = path("a");
+    for verb in ["detach", "offline"] {
+        let words = format!("pool {verb} tank {a}");
+        machine.refused(&words, 6, &format!("{b} is OFFLINE"));
+        machine.refused(&words, 6, "survives no loss of a device");
+        machine.refused(&words, 6, "--without-redundancy");
+    }
+    let kept = machine.ok(&format!("pool detach tank {b}")).out;
+    assert!(
+        kept.contains("mirror-0 survives the loss of one device"),
+        "{kept}"
+    );
+    assert!(!advice(&machine).contains(&s), "{}", advice(&machine));
+}
+
+#[test]
 fn redundancy_left_by_a_detach_or_offline_is_in_the_response() {
     let machine = TestHost::with_disks(&["a", "b", "c"]);
     machine.ok("pool create tank mirror a b c");
@@ -73,6 +111,38 @@ fn redundancy_left_by_a_detach_or_offline_is_in_the_response() {
     let second = machine.ok(&format!("{second} --without-redundancy")).out;
     let last = format!("{a} is the only device with the data of mirror-0 now");
     assert!(second.contains(&last), "{second}");
+}
+
+#[test]
+fn unused_space_of_larger_devices_is_in_the_response() {
+    let machine = TestHost::with_disks(&["a", "c"]);
+    machine.add_disk("b", 512 << 20);
+    machine.add_disk("d", 512 << 20);
+    let note = |large: &str, small: &str| {
+        let path = |disk: &str| machine.path(disk).display().to_string();
+        let (large, small) = (path(large), path(small));
+        format!("384M of {large} stay unused, because {small} has 128M only")
+    };
+    let created = machine.ok("pool create tank mirror a b").out;
+    assert!(created.contains(&note("b", "a")), "{created}");
+    let server = machine.serve("");
+    let plan = machine.ok("pool plan tank add mirror c d --json").json();
+    assert!(
+        plan["notes"].to_string().contains(&note("d", "c")),
+        "{plan}"
+    );
+    let added = machine.ok("pool add tank mirror c d").out;
+    assert!(added.contains(&note("d", "c")), "{added}");
+    assert_eq!(server.stop(), 0);
+    machine.add_disk("e", 128 << 20);
+    machine.add_disk("f", 128 << 20);
+    let same = machine.ok("pool create attic mirror e f").out;
+    assert!(!same.contains("unused"), "{same}");
+    machine.refused(
+        "pool create shed e spare",
+        2,
+        "there is no device after spare",
+    );
 }
 
 #[test]

@@ -31,6 +31,10 @@ pub fn perform(context: &Context<'_>, change: &PlannedChange) -> Result<Answer, 
     if view.refused.is_none() {
         view.refused = refusal(context, &facts.status, change).map(|failure| sentence(&failure));
     }
+    if let (None, PlannedChange::Add { groups }) = (&view.refused, change) {
+        view.notes
+            .extend(spare::unused_space(&pool::groups(groups)));
+    }
     Ok(Answer::Plan(Box::new(view)))
 }
 
@@ -84,6 +88,9 @@ fn refusal(context: &Context<'_>, status: &PoolStatus, change: &PlannedChange) -
         PlannedChange::Attach { existing: _, new } => devices.check_new(std::slice::from_ref(new)),
         PlannedChange::Replace { old, new } => {
             let old = old.to_string_lossy();
+            if let Err(failure) = spare::refuse_second(status, &old, &new.to_string_lossy()) {
+                return Some(failure);
+            }
             let needed = status.find(&old).map_or(0, |found| found.needed_bytes);
             devices.check_replace(&old, new, needed, false)
         }

@@ -30,6 +30,8 @@ fn parse_by(
     let mut groups: Vec<DeviceGroup> = Vec::new();
     let mut role = GroupRole::Data;
     let mut open = false;
+    // A keyword of a role without devices after it so far.
+    let mut bare: Option<&str> = None;
     for word in words {
         let new_role = match word.as_str() {
             "log" | "logs" => Some(GroupRole::Log),
@@ -38,9 +40,13 @@ fn parse_by(
             _ => None,
         };
         if let Some(new_role) = new_role {
+            refuse_bare(bare.replace(word))?;
             role = new_role;
             open = false;
-        } else if let Some(kind) = group_kind(word) {
+            continue;
+        }
+        bare = None;
+        if let Some(kind) = group_kind(word) {
             groups.push(DeviceGroup {
                 kind,
                 role,
@@ -61,8 +67,18 @@ fn parse_by(
             group.devices.push(path_of(word)?);
         }
     }
+    refuse_bare(bare)?;
     check(&groups)?;
     Ok(groups)
+}
+
+/// Refuses a role without devices, which would silently have no effect.
+fn refuse_bare(keyword: Option<&str>) -> Result<(), Failure> {
+    match keyword {
+        None => Ok(()),
+        Some(word) => Err(Failure::usage(format!("there is no device after {word}"))
+            .advise(format!("name the devices after {word}, or omit it"))),
+    }
 }
 
 fn group_kind(word: &str) -> Option<GroupKind> {
@@ -273,6 +289,24 @@ mod tests {
             shape("raidz2 /a /b /c /d log /e"),
             [(Raidz { parity: 2 }, Data, 4), (Stripe, Log, 1)]
         );
+    }
+
+    #[test]
+    fn role_without_devices_is_refused_by_its_name() {
+        for (bad, word) in [
+            ("mirror /a /b spare", "spare"),
+            ("/a log", "log"),
+            ("/a logs", "logs"),
+            ("/a cache spare /b", "cache"),
+            ("/a spares log /b", "spares"),
+            ("spare", "spare"),
+        ] {
+            let words: Vec<String> = bad.split(' ').map(str::to_owned).collect();
+            let refused = parse(&words).expect_err(bad);
+            let expected = format!("there is no device after {word}");
+            assert_eq!(refused.message, expected, "{bad}");
+        }
+        assert!(parse(&["/a".into(), "log".into(), "/b".into()]).is_ok());
     }
 
     #[test]
