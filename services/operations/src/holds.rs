@@ -21,8 +21,10 @@ pub fn hold(context: &Context<'_>, request: &Hold) -> Result<Answer, Failure> {
         recursive,
     } = request;
     refuse_tag(tag)?;
-    let names = snapshot::selected(context, names, *recursive, None)?;
+    let selection = snapshot::select(context, names, *recursive, None)?;
+    let names = selection.names;
     if names.is_empty() {
+        snapshot::refuse_own(&selection.own, "no hold was added")?;
         return Err(
             Failure::not_found("no snapshot has such a name: nothing is held")
                 .advise("`bulkhead snapshot list` shows the names"),
@@ -47,7 +49,11 @@ pub fn release(context: &Context<'_>, request: &Release) -> Result<Answer, Failu
         names,
         recursive,
     } = request;
-    let names = snapshot::selected(context, names, *recursive, None)?;
+    let selection = snapshot::select(context, names, *recursive, None)?;
+    let names = selection.names;
+    if names.is_empty() {
+        snapshot::refuse_own(&selection.own, "no hold was removed")?;
+    }
     let (held, _) = by_hold(context, names, tag)?;
     if held.is_empty() {
         return Ok(Done::already(format!("{tag} holds none of them")));
@@ -63,7 +69,11 @@ pub fn release(context: &Context<'_>, request: &Release) -> Result<Answer, Failu
 /// Lists holds, in the order of the snapshots.
 pub fn list(context: &Context<'_>, request: &Holds) -> Result<Answer, Failure> {
     let names = match (&request.only, &request.volume) {
-        (Some(set), _) => snapshot::selected(context, std::slice::from_ref(set), false, None)?,
+        (Some(set), _) => {
+            let selection = snapshot::select(context, std::slice::from_ref(set), false, None)?;
+            // Their holds are listed, too.
+            selection.names.into_iter().chain(selection.own).collect()
+        }
         (None, Some(volume)) => snapshot::below(context, volume.as_str())?,
         (None, None) => snapshot::below(context, context.pool.name().as_str())?,
     };

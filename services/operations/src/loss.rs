@@ -19,6 +19,19 @@ const NAMED_MAX: usize = 8;
 /// Maximum number of names in a response; the rest is counted.
 const LISTED_MAX: usize = 10_000;
 
+/// The end of the response to a dry run of a request that would be refused even with a confirmation.
+pub fn in_current_state(refusal: Option<&Failure>) -> String {
+    let sentence = refusal.map(|failure| {
+        let advice = failure.advice.as_ref().map(|advice| format!(" ({advice})"));
+        format!(
+            "; in the current state it is refused: {}{}",
+            failure.message,
+            advice.unwrap_or_default()
+        )
+    });
+    sentence.unwrap_or_default()
+}
+
 /// Datasets, snapshots and bookmarks that a request destroys.
 #[derive(Debug, Default)]
 pub struct Loss {
@@ -175,15 +188,7 @@ impl Loss {
         preview: Preview,
         refusal: Option<&Failure>,
     ) -> Result<Option<Answer>, Failure> {
-        let refusal = refusal.map(|failure| {
-            let advice = failure.advice.as_ref().map(|advice| format!(" ({advice})"));
-            format!(
-                "; in the current state it is refused: {}{}",
-                failure.message,
-                advice.unwrap_or_default()
-            )
-        });
-        let refusal = refusal.unwrap_or_default();
+        let refusal = in_current_state(refusal);
         let mut words = match self.words() {
             words if words == NOTHING => "the pool, which is empty".to_owned(),
             words => words,

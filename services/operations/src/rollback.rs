@@ -12,7 +12,7 @@ use engine::transfer::Bookmark;
 use units::{SnapshotName, VolumeName};
 
 use super::documents::no_volume;
-use super::loss::some_of;
+use super::loss::{self, some_of};
 use super::{Context, directory_names, failures, filesystem, holds, replicate, transfer, volume};
 use crate::needs;
 
@@ -39,7 +39,11 @@ pub fn perform(
     let (before, snapshots) = look(context, &name)?;
     let newer = newer(context, to, &snapshots)?;
     if preview.is_wanted() {
-        return Ok(newer.preview(context, to));
+        let refusal = refuse_dependents(context, &newer).and_then(|()| match before.volume {
+            Some(_) => Ok(()),
+            None => directory_names::refuse_hidden(context, to),
+        });
+        return Ok(newer.preview(context, to, refusal.err()));
     }
     if !newer.is_empty() {
         refuse_clones(context, &newer.snapshots)?;
@@ -199,8 +203,8 @@ impl Newer {
         marks.map(|mark| mark.name.clone()).collect()
     }
 
-    /// Returns the response to a dry run.
-    fn preview(self, context: &Context<'_>, to: &SnapshotName) -> Answer {
+    /// Returns the response to a dry run. `refusal`: why the rollback would be refused even with a confirmation.
+    fn preview(self, context: &Context<'_>, to: &SnapshotName, refusal: Option<Failure>) -> Answer {
         let destroyed = self.names();
         let names: Vec<&str> = destroyed.iter().map(String::as_str).collect();
         let loses = replicate::loses(context, &to.volume(), &destroyed);
@@ -213,8 +217,9 @@ impl Newer {
             ),
         };
         let message = format!(
-            "nothing was changed; all writes to {} since {to} would be lost{newer}{loses}",
-            to.volume()
+            "nothing was changed; all writes to {} since {to} would be lost{newer}{loses}{}",
+            to.volume(),
+            loss::in_current_state(refusal.as_ref())
         );
         Answer::Done(Done {
             changed: false,
@@ -267,6 +272,12 @@ fn newer(
         snapshots: parsed.collect::<Result<_, _>>()?,
         bookmarks,
     })
+}
+
+/// Refuses to destroy newer snapshots with clones or holds.
+fn refuse_dependents(context: &Context<'_>, newer: &Newer) -> Result<(), Failure> {
+    refuse_clones(context, &newer.snapshots)?;
+    holds::refuse_held(context, &newer.snapshots)
 }
 
 /// A clone of a newer snapshot would lose its ground.

@@ -17,7 +17,7 @@ use units::{SnapshotName, VolumeName};
 
 use super::datasets::{Contents, Dataset};
 use super::documents::new_identity;
-use super::loss::Loss;
+use super::loss::{Loss, some_of};
 use super::{
     Context, changes, directory_names, failures, filesystem, holds, rescue_clones, rights,
     schedule, transfer, volume,
@@ -210,13 +210,15 @@ fn refuse_reversed(set: &SnapshotSet, tags: &[&str], selected: &[&str]) -> Resul
 }
 
 fn destroy(context: &Context<'_>, request: &Destroy) -> Result<Answer, Failure> {
-    let names = selected(
+    let selection = select(
         context,
         &request.names,
         request.recursive,
         request.older_than_s,
     )?;
+    let names = selection.names;
     if names.is_empty() {
+        refuse_own(&selection.own, "no snapshot was destroyed")?;
         return Ok(Done::already("no such snapshots".to_owned()));
     }
     let preview = request.preview;
@@ -231,10 +233,42 @@ fn destroy(context: &Context<'_>, request: &Destroy) -> Result<Answer, Failure> 
     holds::refuse_held(context, &names)?;
     let destroyed = context.pool.destroy_snapshots(&names);
     destroyed.map_err(failures::dataset)?;
+    let own = match selection.own.len() {
+        0 => String::new(),
+        count => format!(" (without {count} that replication or a comparison needs)"),
+    };
     Ok(loss.destroyed(match names.as_slice() {
-        [name] => format!("destroyed {name}"),
-        _ => "destroyed".to_owned(),
+        [name] => format!("destroyed {name}{own}"),
+        _ => format!("destroyed{own}"),
     }))
+}
+
+/// Refuses a pattern that matches only snapshots that a pattern does not select. `outcome`: that nothing was done.
+pub fn refuse_own(own: &[SnapshotName], outcome: &str) -> Result<(), Failure> {
+    let Some(first) = own.first() else {
+        return Ok(());
+    };
+    let names: Vec<&str> = own.iter().map(SnapshotName::as_str).collect();
+    let (owner, advice) = match replicate::is_own(first) {
+        true => (
+            "replication",
+            format!(
+                "the next run of the replication needs the newest of them; `bulkhead replicate list` shows it, and `bulkhead replicate \
+                 remove` ends it. A snapshot of a replication that has ended is selected by its full name: {first}"
+            ),
+        ),
+        false => (
+            "`bulkhead snapshot diff`",
+            format!(
+                "a comparison that runs needs it, and the next one destroys it; its full name selects it: {first}"
+            ),
+        ),
+    };
+    let message = format!(
+        "{outcome}: {owner} retains all that match: {}",
+        some_of(&names)
+    );
+    Err(Failure::new(FailureKind::Busy, message).advise(advice))
 }
 
 /// Refuses the name of the temporary snapshot of a comparison, which the next comparison destroys.
@@ -246,14 +280,22 @@ fn refuse_temporary(name: &SnapshotName) -> Result<(), Failure> {
     Err(Failure::new(FailureKind::Busy, message).advise("choose another name"))
 }
 
+/// The snapshots that names and patterns match.
+pub struct Selection {
+    /// Those that the request is about.
+    pub names: Vec<SnapshotName>,
+    /// Those of replications and comparisons, which a pattern does not select.
+    pub own: Vec<SnapshotName>,
+}
+
 /// Returns the snapshots that a request to destroy or hold some selects, each once.
-pub fn selected(
+pub fn select(
     context: &Context<'_>,
     sets: &[SnapshotSet],
     recursive: bool,
     older_than_s: Option<u64>,
-) -> Result<Vec<SnapshotName>, Failure> {
-    let mut names = Vec::new();
+) -> Result<Selection, Failure> {
+    let (mut names, mut own) = (Vec::new(), Vec::new());
     let mut seen = BTreeSet::new();
     for set in sets {
         let all = of_dataset(context, set.dataset(), recursive)?;
@@ -266,13 +308,13 @@ pub fn selected(
                 name.map_err(|error: units::NameError| Failure::usage(error.to_string()))?;
             // The next replication needs it, or a comparison: only its full name selects it.
             let is_own = replicate::is_own(&name) || changes::is_temporary(&name);
-            if is_own && !matches!(set.which(), Which::One(_)) {
-                continue;
+            match is_own && !matches!(set.which(), Which::One(_)) {
+                true => own.push(name),
+                false => names.push(name),
             }
-            names.push(name);
         }
     }
-    Ok(names)
+    Ok(Selection { names, own })
 }
 
 /// The snapshots of a dataset and of all below it.

@@ -3,6 +3,7 @@
 
 mod cases;
 mod hooks;
+mod sentences;
 mod streams;
 mod volumes_only;
 
@@ -494,7 +495,8 @@ fn a_detach_warns_of_the_last_copy_only() {
             &format!(r#"{{"device":"{disk}"}}"#),
         )
     };
-    assert_eq!(detach("/disks/c"), "detached /disks/c");
+    let redundancy = "detached /disks/c; mirror-0 survives the loss of one device";
+    assert_eq!(detach("/disks/c"), redundancy);
     let last = detach("/disks/b");
     for part in [
         "/disks/a is the only device",
