@@ -105,6 +105,7 @@ function Access({ pool, target, ask, reload }: AccessProps) {
       complain(error);
     }
   };
+  const hasBoth = !rule.everyone && (rule.initiators ?? []).length > 0 && (rule.networks ?? []).length > 0;
   const entries: [string, unknown][] = [
     ...(rule.initiators ?? []).map((name): [string, unknown] => [name, { initiators: [name], networks: [], everyone: false }]),
     ...(rule.networks ?? []).map((name): [string, unknown] => [name, { initiators: [], networks: [name], everyone: false }]),
@@ -124,7 +125,8 @@ function Access({ pool, target, ask, reload }: AccessProps) {
       {rule.everyone && (
         <p class="alert tone-warning"><ToneIcon tone="warning" /> Anybody who reaches the address may log in.</p>
       )}
-      {entries.length === 0 && <p>Nobody but programs on this head.</p>}
+      {entries.length === 0 && <p>Only processes on this head.</p>}
+      {hasBoth && <p>A client must have one of these names, and an address in one of these networks.</p>}
       <ul class="list entries">
         {entries.map(([name, who]) => (
           <li key={name}>

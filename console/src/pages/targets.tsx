@@ -18,8 +18,9 @@ import { servedPools } from "./volumes";
 /** The access rule, in words. */
 export function accessWords(rule: AccessRule): string {
   if (rule.everyone) return "everyone";
-  const named = [...(rule.initiators ?? []), ...(rule.networks ?? [])];
-  return named.length > 0 ? named.join(", ") : "this head only (loopback)";
+  const lists = [rule.initiators ?? [], rule.networks ?? []].filter((list) => list.length > 0);
+  // A client must be in each list.
+  return lists.map((list) => list.join(", ")).join(" from ") || "this head only (loopback)";
 }
 
 export function TargetsPage() {

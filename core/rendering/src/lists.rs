@@ -269,10 +269,10 @@ const TARGETS: &[Column<TargetView>] = &[
         let units = one.units.iter().map(|unit| unit.volume.to_string());
         Cell::lines(units.collect())
     }),
+    // Complete: a client that a cut list does not show would seem to have no access.
     Column::new("allowed", "ALLOWED", |one: &TargetView| {
-        Cell::text(one.access.summary())
-    })
-    .cut(),
+        Cell::lines(one.access.entries())
+    }),
     Column::new("chap", "CHAP", |one| match &one.mutual_user {
         _ if one.chap_users.is_empty() => Cell::new(Key::Missing, dash()),
         None => Cell::text(one.chap_users.join(" ")),
@@ -300,9 +300,8 @@ const NBD: &[Column<NbdView>] = &[
         })
     }),
     Column::new("allowed", "ALLOWED", |one: &NbdView| {
-        Cell::text(one.export.access.summary())
-    })
-    .cut(),
+        Cell::lines(one.export.access.entries())
+    }),
     Column::new("clients", ">CLIENTS", |one| Cell::count(one.sessions.len())),
 ];
 

@@ -87,11 +87,18 @@ pub fn perform(documents: &dyn Documents, request: TargetRequest) -> Result<Answ
             ))
         }),
         TargetRequest::Deny(Deny { name, who }) => change(documents, &name, |document| {
+            let before = document.access.clone();
             deny(&name, &mut document.access, &who)?;
-            Ok(format!(
-                "{name} may be used by: {}",
-                document.access.summary()
-            ))
+            let access = &document.access;
+            let left = access.still_allows(&who.initiators, &who.networks);
+            match left {
+                Some(why) if *access == before => Err(no_effect(&name, &why)),
+                Some(why) => Ok(format!(
+                    "{name} may be used by: {}; {why}",
+                    access.summary()
+                )),
+                None => Ok(format!("{name} may be used by: {}", access.summary())),
+            }
         }),
         TargetRequest::ChapSet(set) => {
             let ChapSet {
@@ -439,7 +446,11 @@ fn allow(target: &IscsiName, rule: &mut AccessRule, who: &Who) -> Result<(), Fai
         return Err(Failure::new(FailureKind::NeedsConfirmation, message)
             .advise("to let in only those that the lists name, add --instead-of-everyone"));
     }
-    rule.everyone = (rule.everyone || who.everyone) && !who.instead_of_everyone;
+    if rule.everyone && who.instead_of_everyone {
+        // Entries from before everyone had access are not named now.
+        *rule = AccessRule::default();
+    }
+    rule.everyone |= who.everyone;
     for initiator in &who.initiators {
         if !rule.initiators.contains(initiator) {
             rule.initiators.push(initiator.clone());
@@ -451,6 +462,13 @@ fn allow(target: &IscsiName, rule: &mut AccessRule, who: &Who) -> Result<(), Fai
         }
     }
     Ok(())
+}
+
+/// The failure for a denial of clients that another entry of the rule allows.
+fn no_effect(target: &IscsiName, why: &str) -> Failure {
+    Failure::usage(format!("nothing was changed: {why}")).advise(format!(
+        "deny an entry as `bulkhead target show {target}` lists it, and allow narrower networks or single initiators instead"
+    ))
 }
 
 /// Removes entries. Removing the last name of a rule that also lists networks (or the reverse)
@@ -765,6 +783,63 @@ mod tests {
             ..only
         };
         assert!(allow(&target(), &mut rule, &all).is_err());
+    }
+
+    /// The lists of a rule are ignored while everyone has access.
+    #[test]
+    fn entries_from_before_everyone_had_access_do_not_return() {
+        let old: Vec<units::Network> = vec!["192.0.2.0/24".parse().expect("network")];
+        let new: Vec<units::Network> = vec!["10.0.0.0/8".parse().expect("network")];
+        let mut rule = AccessRule {
+            everyone: true,
+            networks: old.clone(),
+            initiators: vec!["iqn.2026-01.org.example:old".parse().expect("name")],
+            ..AccessRule::default()
+        };
+        let only = Who {
+            networks: new.clone(),
+            instead_of_everyone: true,
+            ..Who::default()
+        };
+        allow(&target(), &mut rule, &only).expect("allowed");
+        assert_eq!(rule.summary(), "10.0.0.0/8");
+        // Without everyone the flag has no effect.
+        let more = Who {
+            networks: old.clone(),
+            ..only
+        };
+        allow(&target(), &mut rule, &more).expect("allowed");
+        assert_eq!(rule.networks, [new, old].concat());
+    }
+
+    #[test]
+    fn denial_of_an_address_in_an_allowed_network_is_refused() {
+        let documents = pool();
+        let who = |network: &str| Who {
+            networks: vec![network.parse().expect("network")],
+            ..Who::default()
+        };
+        let allow = |network: &str| {
+            let (name, who) = (target(), who(network));
+            perform(&documents, TargetRequest::Allow(Allow { name, who }))
+        };
+        let deny = |network: &str| {
+            let (name, who) = (target(), who(network));
+            perform(&documents, TargetRequest::Deny(Deny { name, who }))
+        };
+        assert!(changed(allow("10.0.0.0/24")));
+        let refused = deny("10.0.0.5/32").expect_err("no effect");
+        assert_eq!(refused.kind, FailureKind::Usage);
+        let part = "10.0.0.5/32 is a part of 10.0.0.0/24, which has access";
+        assert!(refused.message.contains(part), "{}", refused.message);
+        assert!(!changed(deny("192.0.2.1/32")), "it has no access");
+        assert!(changed(allow("10.0.0.5/32")));
+        match deny("10.0.0.5/32").expect("an entry less") {
+            Answer::Done(done) => assert!(done.message.ends_with(part), "{}", done.message),
+            other => panic!("{other:?}"),
+        }
+        assert!(changed(deny("10.0.0.0/24")));
+        assert!(!changed(deny("10.0.0.5/32")));
     }
 
     #[test]
