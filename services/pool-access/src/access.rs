@@ -15,7 +15,6 @@ use control::operations::pool::layout;
 use control::operations::replicate::ReplicateRequest;
 use control::operations::target::create::Create;
 use control::operations::volume::show::Show;
-use control::replication::CopyView;
 use control::request::{PoolRequest, TargetRequest, VolumeRequest};
 use control::{Answer, Client, Failure, FailureKind, PoolLock, Request};
 use engine::Pool;
@@ -29,10 +28,9 @@ use crate::engines;
 use crate::managed;
 use crate::open::{self, Access, OpenOptions, PreviousOwner};
 use crate::places;
+use crate::promotions::{exported_originals, promotion, refuse_served_originals};
 use crate::sockets::{self, Sockets};
 
-/// Time-out for a server's response that is only an optional input to a request to another server.
-const BRIEF_WAIT: Duration = Duration::from_secs(2);
 /// Time-out for another command that has the pool open.
 const HOLD_WAIT: Duration = Duration::from_secs(30);
 /// Polling interval.
@@ -78,6 +76,11 @@ pub fn request_with_descriptor(
     };
     let answer = match held {
         Hold::Server(mut client) => {
+            if let Some(dataset) = promotion(&request) {
+                let list = ask_server(common, pool, Request::Replicate(ReplicateRequest::List))?;
+                let notes = exported_originals(common, pool, dataset, &list);
+                notes.iter().for_each(|note| progress(note));
+            }
             let ends = is_end(&request);
             if audit::is_noted() {
                 client = client.noted();
@@ -319,64 +322,6 @@ fn served_twin(identity: &Identity, status: &Status) -> Option<(IscsiName, Volum
     })
 }
 
-/// Returns the dataset with the copies to be promoted.
-fn promotion(request: &Request) -> Option<&VolumeName> {
-    match request {
-        Request::Replicate(ReplicateRequest::Promote(promote)) => Some(&promote.dataset),
-        _ => None,
-    }
-}
-
-/// Refuses to promote copies of originals that another pool of this host serves. `list`: the copies.
-fn refuse_served_originals(
-    common: &Common,
-    pool: &PoolName,
-    dataset: &VolumeName,
-    list: &Answer,
-) -> Result<(), Failure> {
-    let Answer::Replication(view) = list else {
-        return Ok(());
-    };
-    let mut others = sockets::served(common)
-        .into_iter()
-        .filter(|other| other != pool);
-    let found = others.find_map(|other| {
-        let status = cached_status(common, &other)?;
-        let (copy, original) = served_original(&view.copies, dataset, &status)?;
-        Some((other, copy, original))
-    });
-    match found {
-        None => Ok(()),
-        Some((other, copy, original)) => {
-            let message = format!(
-                "{original} of pool {other}, which this host serves, has the identity that {copy} would get"
-            );
-            Err(Failure::new(FailureKind::Exists, message).advise(format!(
-                "initiators take both for one disk: first unmap it with `bulkhead target unmap`, or export the pool with \
-                 `bulkhead pool export {other}`"
-            )))
-        }
-    }
-}
-
-/// A copy at or below `dataset`, and the volume that is shown as the same disk.
-fn served_original(
-    copies: &[CopyView],
-    dataset: &VolumeName,
-    status: &Status,
-) -> Option<(VolumeName, VolumeName)> {
-    let meant = copies
-        .iter()
-        .filter(|copy| copy.promoted_unix_s.is_none() && copy.volume.is_at_or_below(dataset));
-    let mut identified =
-        meant.filter_map(|copy| Some((&copy.volume, &copy.identity.as_ref()?.naa)));
-    let units = || status.targets.iter().flat_map(|target| &target.units);
-    identified.find_map(|(copy, naa)| {
-        let unit = units().find(|unit| unit.naa == *naa)?;
-        Some((copy.clone(), unit.volume.clone()))
-    })
-}
-
 /// Refuses to create a target that another server of this host has: an initiator identifies targets by their names
 /// only, and would merge the units of both.
 fn refuse_taken_target(common: &Common, pool: &PoolName, request: &Request) -> Result<(), Failure> {
@@ -404,10 +349,8 @@ fn refuse_taken_target(common: &Common, pool: &PoolName, request: &Request) -> R
 /// Returns the cached state from the server of `pool`, without disk access; `None` if the server does not respond in
 /// time.
 pub fn cached_status(common: &Common, pool: &PoolName) -> Option<Status> {
-    let client = Client::connect(&sockets::socket(common, pool)).ok()?;
-    let mut client = client.with_silence_limit(BRIEF_WAIT).ok()?;
-    match client.call(Request::Status, &mut |_| ()) {
-        Ok(Answer::Status(status)) => Some(*status),
+    match sockets::brief_answer(common, pool, Request::Status) {
+        Some(Answer::Status(status)) => Some(*status),
         _ => None,
     }
 }
@@ -524,7 +467,12 @@ fn open_and_perform(
                 Some(dataset) => {
                     let list = Request::Replicate(ReplicateRequest::List);
                     let list = operations::perform(&context, list, progress);
-                    list.and_then(|list| refuse_served_originals(common, name, dataset, &list))
+                    list.and_then(|list| {
+                        refuse_served_originals(common, name, dataset, &list)?;
+                        let notes = exported_originals(common, name, dataset, &list);
+                        notes.iter().for_each(|note| progress(note));
+                        Ok(())
+                    })
                 }
             };
             let allowed = allowed.and_then(|()| match mapped(&request) {

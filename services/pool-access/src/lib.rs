@@ -25,6 +25,7 @@ mod named;
 pub mod open;
 pub mod places;
 pub mod pools;
+mod promotions;
 mod query_process;
 pub mod reconnect;
 mod reidentify;

@@ -21,12 +21,21 @@ const ALIVE_WAIT: Duration = Duration::from_secs(15);
 const OPEN_WAIT: Duration = Duration::from_secs(2);
 /// Processor time in that wait, in ticks of 10 ms, of a server that works. The periodic checks of a hung one use less.
 const WORKING_TICKS_MIN: u64 = 20;
+/// Time-out for a server's response that is only an optional input to a request to another server.
+const BRIEF_WAIT: Duration = Duration::from_secs(2);
 /// Advice for a socket without permission.
 const OTHER_USER: &str = "run it as root, or as the server's user";
 
 /// Where the server of `pool` listens.
 pub fn socket(common: &Common, pool: &PoolName) -> PathBuf {
     common.settings.run_dir.join(format!("{pool}.sock"))
+}
+
+/// Returns the response of the server of `pool`; `None` if it fails or does not respond in time.
+pub fn brief_answer(common: &Common, pool: &PoolName, request: Request) -> Option<Answer> {
+    let client = Client::connect(&socket(common, pool)).ok()?;
+    let mut client = client.with_silence_limit(BRIEF_WAIT).ok()?;
+    client.call(request, &mut |_| ()).ok()
 }
 
 /// The sockets in the run directory, by pool.

@@ -120,6 +120,16 @@ fn volume_is_replicated_until_acceptance_is_revoked() {
 
     assert_unknown_clients_are_refused(&pair);
     near.refused("replicate run tank/v", 7, "talk to");
+    near.refused(
+        "replicate run tank/v",
+        7,
+        "does not accept the certificate of this pool",
+    );
+    let accept = format!(
+        "`bulkhead replicate accept {} --below tank/from/v`",
+        pair.near_print
+    );
+    near.refused("replicate run tank/v", 7, &accept);
     assert!(
         pair.snapshots(&pair.near, "tank/v").is_empty(),
         "no receiver would accept it"
@@ -210,7 +220,10 @@ fn assert_unknown_clients_are_refused(pair: &Pair) {
     near.ok(&format!(
         "replicate set tank/v --to {address} --peer {other} --into tank/from/v"
     ));
-    near.refused("replicate run tank/v", 7, "certificate");
+    near.refused("replicate run tank/v", 7, "has the fingerprint");
+    // In the form that `--peer` accepts, as a command to compare and repeat.
+    let real = format!("`--peer {}`", pair.far_print);
+    near.refused("replicate run tank/v", 7, &real);
     pair.set("--into tank/from/v --keep 2");
     drop(silent);
 }
@@ -451,6 +464,8 @@ fn copy_is_promoted_for_lost_original() {
         .ok(&format!("target unmap {TARGET} tank/from/v"));
     near.machine
         .refused("replicate run tank/v", 4, "was promoted");
+    let other_way = "`bulkhead replicate set tank/from/v …`";
+    near.machine.refused("replicate run tank/v", 4, other_way);
 }
 
 /// Both pools are on one host, and the original is not lost at all.
@@ -492,7 +507,14 @@ fn copy_is_not_promoted_while_host_serves_original() {
     assert_eq!(far.stop(), 0);
     machine.refused(promote, 4, why);
     machine.ok(&format!("target unmap {TARGET} tank/v"));
-    machine.ok(promote);
+    machine.ok("nbd export tank/v --name v");
+    let promoted = machine.ok(promote).err;
+    for part in [
+        "tank/v, the original of vault/v, is still exported over NBD on this host",
+        "`bulkhead nbd unexport tank/v`",
+    ] {
+        assert!(promoted.contains(part), "{promoted}");
+    }
     // The original is back: both are reported.
     machine.ok(&format!("target map {TARGET} tank/v --lun 8"));
     let far = machine.serve_pool("vault", "far.sock", &options, |_| ());

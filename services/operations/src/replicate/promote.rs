@@ -138,8 +138,11 @@ pub fn refuse_promoted(context: &Context<'_>, volume: &VolumeName) -> Result<(),
     let own = all.own(volume.as_str());
     if own.is_some_and(|own| own.contains_key(PROMOTED_PROPERTY)) {
         let message = format!("{volume} was promoted: it is no copy any more");
-        return Err(Failure::new(FailureKind::Exists, message)
-            .advise("replicate into another name, or from there to here"));
+        return Err(Failure::new(FailureKind::Exists, message).advise(format!(
+            "replicate into another name with `bulkhead replicate set … --into NAME`; or in the other direction, with `bulkhead \
+             replicate set {volume} …` where it was promoted; or destroy {volume} there with `bulkhead volume destroy`, and its \
+             writes since the promotion with it: the next run sends a new copy"
+        )));
     }
     Ok(())
 }

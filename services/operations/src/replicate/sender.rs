@@ -6,6 +6,7 @@ use std::io::{self, BufWriter, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 
+use certificates::UnpinnedCertificate;
 use control::exports::{
     AccessRule, EXPORT_PROPERTY, IDENTITY_PROPERTY, Identity, TargetDocument, target_property,
 };
@@ -437,11 +438,26 @@ fn connect(context: &Context<'_>, document: &ReplicateDocument) -> Result<Tls, F
         let session = session.map_err(|error| unreachable(io::Error::other(error)))?;
         let mut tls = StreamOwned::new(session, stream);
         while tls.conn.is_handshaking() {
-            tls.conn.complete_io(&mut tls.sock).map_err(unreachable)?;
+            tls.conn.complete_io(&mut tls.sock).map_err(|error| {
+                other_fingerprint(document, &error).unwrap_or_else(|| unreachable(error))
+            })?;
         }
         return Ok(tls);
     }
     Err(unreachable(last))
+}
+
+/// The failure for a pool with another certificate than the rule names. `None` for other errors.
+fn other_fingerprint(document: &ReplicateDocument, error: &io::Error) -> Option<Failure> {
+    let UnpinnedCertificate(real) = UnpinnedCertificate::of(error)?;
+    let ReplicateDocument { to, peer, .. } = document;
+    let message = format!("the pool at {to} has the fingerprint {real}, and --peer names {peer}");
+    Some(
+        Failure::new(FailureKind::Unreachable, message).advise(format!(
+            "compare it with the fingerprint that `bulkhead replicate list` shows there; if {real} is that of the intended pool, \
+             repeat `bulkhead replicate set` with `--peer {real}`"
+        )),
+    )
 }
 
 /// The connection to the receiver, which closes it after each failure.
@@ -548,11 +564,20 @@ impl<'a> Session<'a> {
     /// A receiver that does not accept this pool reports so after the handshake.
     fn broken(&mut self, failure: Failure) -> Failure {
         self.broken += 1;
+        let is_known = failure.message == wire::NOT_ACCEPTED;
         let message = format!("talk to {}: {}", self.document.to, failure.message);
-        Failure { message, ..failure }.advise(
-            "there, `bulkhead replicate accept` has to have this pool's fingerprint, which \
-             `bulkhead replicate list` shows here",
-        )
+        let own = key::fingerprint_of(self.context).ok().flatten();
+        let own = own.map_or_else(|| "FINGERPRINT".to_owned(), |own| own.to_string());
+        let accept = format!(
+            "`bulkhead replicate accept {own} --below {}`",
+            self.document.into
+        );
+        Failure { message, ..failure }.advise(match is_known {
+            true => format!("there, {accept} accepts it"),
+            false => format!(
+                "the log of the server there has the reason; if it does not accept this pool, {accept} does"
+            ),
+        })
     }
 
     fn receiver_failure(&self, failure: Failure) -> Failure {

@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use certificates::is_rejected_by_peer;
 use control::exports::Identity;
 use control::frame::{self, FrameError};
 use control::{Failure, FailureKind};
@@ -18,6 +19,9 @@ pub const VERSION: u32 = 1;
 pub const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// Time-out for the TCP connection, and the same for its TLS handshake.
 pub const CONNECT_MAX: Duration = Duration::from_secs(10);
+
+/// The message of a failure where the receiver has no rule for the sender.
+pub const NOT_ACCEPTED: &str = "it does not accept the certificate of this pool";
 
 /// The sender's part.
 #[derive(Debug, Serialize, Deserialize)]
@@ -182,7 +186,13 @@ pub fn receive_message<T: DeserializeOwned>(
 }
 
 fn broken(error: &FrameError) -> Failure {
-    Failure::from_chain(FailureKind::Unreachable, error)
+    match error {
+        // A receiver verifies the certificate after the sender has completed its part of the handshake.
+        FrameError::Io(error) if is_rejected_by_peer(error) => {
+            Failure::new(FailureKind::Unreachable, NOT_ACCEPTED)
+        }
+        _ => Failure::from_chain(FailureKind::Unreachable, error),
+    }
 }
 
 #[cfg(test)]
