@@ -29,6 +29,30 @@ pub fn how_to_load(noun: &str, dataset: &str) -> String {
     format!("{command} loads it (a passphrase with --prompt)")
 }
 
+/// The commands that load the missing key of an encryption root, in a sentence. `format`: `raw`, `hex` or `passphrase`.
+/// `locations`: those of the key. A raw key cannot be typed.
+pub fn ways_to_load(dataset: &str, format: Option<&str>, locations: &[String]) -> String {
+    let load = format!("bulkhead volume key load {dataset}");
+    let is_prompt = |location: &String| location == "prompt";
+    let contents = match format {
+        Some("raw") => "the 32 bytes of the key",
+        Some("hex") => "the 64 hex digits of the key",
+        _ => "the passphrase",
+    };
+    let mut ways = Vec::new();
+    if let Some(location) = locations.iter().find(|location| !is_prompt(location)) {
+        ways.push(match location.strip_prefix("file://") {
+            Some(path) => format!("write {contents} to {path}, and run `{load}`"),
+            None => format!("`{load}` runs the key command again"),
+        });
+    }
+    ways.push(match format {
+        Some("raw") => format!("`{load} --key-location file:///PATH` reads another file once"),
+        _ => format!("`{load} --prompt` reads it from the terminal"),
+    });
+    ways.join("; or ")
+}
+
 /// A key in its external form. It is transferred as hex digits, since it can be any bytes. It is
 /// wiped when dropped, and never printed.
 #[derive(Clone, PartialEq, Eq, JsonSchema)]
@@ -260,6 +284,24 @@ mod tests {
 
     fn parsed(text: &str) -> Result<KeyLocation, KeyLocationError> {
         text.parse()
+    }
+
+    #[test]
+    fn missing_key_is_loaded_by_commands_that_its_format_permits() {
+        let ways = |format: &str, location: &str| {
+            ways_to_load("tank/v", Some(format), &[location.to_owned()])
+        };
+        assert_eq!(
+            ways("raw", "file:///etc/keys/v"),
+            "write the 32 bytes of the key to /etc/keys/v, and run `bulkhead volume key load tank/v`; or `bulkhead volume key \
+             load tank/v --key-location file:///PATH` reads another file once"
+        );
+        let typed = "`bulkhead volume key load tank/v --prompt` reads it from the terminal";
+        assert_eq!(ways("passphrase", "prompt"), typed);
+        assert!(ways("hex", "file:///k").ends_with(typed));
+        let command = ways("raw", "command:vault kv/v");
+        assert!(command.starts_with("`bulkhead volume key load tank/v` runs the key command"));
+        assert!(!command.contains("--prompt"), "{command}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use control::key::{
 use control::operations::key::KeyRequest;
 use control::{Answer, Failure, FailureKind};
 use engine::dataset::DatasetErrorKind;
-use engine::keys::{KeyInfo, KeyMaterial, NewKey};
+use engine::keys::{KeyFormat, KeyInfo, KeyMaterial, NewKey};
 use units::VolumeName;
 
 use super::datasets::Dataset;
@@ -189,7 +189,8 @@ fn load(
                     locations(&all, &root)?
                 }
             };
-            load_from(context.pool, &root, &places).map_err(|wrong| missing(dataset, &wrong))?;
+            load_from(context.pool, &root, &places)
+                .map_err(|wrong| missing(dataset, root.format, &wrong))?;
         }
     }
     let message = match context.hooks.keys_changed()? {
@@ -202,11 +203,23 @@ fn load(
     Ok(Done::changed(message))
 }
 
-fn missing(dataset: &str, wrong: &[String]) -> Failure {
+fn missing(dataset: &str, format: Option<KeyFormat>, wrong: &[String]) -> Failure {
     let message = format!("the key of {dataset} is not loaded: {}", wrong.join("; "));
     Failure::new(FailureKind::Unavailable, message).advise(format!(
-        "bring the key to its location, or enter it: `bulkhead volume key load {dataset} --prompt`"
+        "bring the key to its location, or {}",
+        other_way(dataset, format)
     ))
+}
+
+/// How a key is loaded that is not at its location. A raw key cannot be typed.
+fn other_way(dataset: &str, format: Option<KeyFormat>) -> String {
+    let load = format!("bulkhead volume key load {dataset}");
+    match format {
+        Some(KeyFormat::Raw) => {
+            format!("name a file with it: `{load} --key-location file:///PATH`")
+        }
+        _ => format!("enter it: `{load} --prompt`"),
+    }
 }
 
 /// Where no server is that would do it.
@@ -280,7 +293,9 @@ fn load_all(context: &Context<'_>) -> Result<Answer, Failure> {
         context.hooks.keys_changed()?;
     }
     if let Some((dataset, wrong)) = left.first() {
-        let failure = missing(dataset, wrong);
+        let datasets = crate::encrypted_datasets(context.pool)?;
+        let root = datasets.iter().find(|info| info.dataset == *dataset);
+        let failure = missing(dataset, root.and_then(|root| root.format), wrong);
         let others = left.len() - 1;
         return Err(match others {
             0 => failure,
@@ -333,10 +348,13 @@ fn change(
         .map_err(failures::dataset)?;
     if info.is_locked() {
         let message = format!("the present key of {name} is not loaded");
-        return Err(Failure::new(FailureKind::Unavailable, message).advise(format!(
-            "load it into a running server first: `bulkhead pool-server {}`, `bulkhead volume key load {name} --prompt`",
-            name.pool()
-        )));
+        return Err(
+            Failure::new(FailureKind::Unavailable, message).advise(format!(
+                "load it into a running server first: `bulkhead pool-server {}`; then {}",
+                name.pool(),
+                other_way(name.as_str(), info.format)
+            )),
+        );
     }
     let key = new_key(desired)?;
     let all = context.all()?;
@@ -413,4 +431,20 @@ fn status(context: &Context<'_>, name: Option<&VolumeName>) -> Result<Answer, Fa
         }
     };
     Ok(Answer::Keys(infos.iter().map(view).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn raw_key_is_never_asked_for_at_a_prompt() {
+        let advice = |format| missing("tank/v", format, &[]).advice.unwrap_or_default();
+        let raw = advice(Some(KeyFormat::Raw));
+        assert!(raw.contains("`bulkhead volume key load tank/v --key-location file:///PATH`"));
+        assert!(!raw.contains("--prompt"), "{raw}");
+        for format in [Some(KeyFormat::Hex), Some(KeyFormat::Passphrase), None] {
+            assert!(advice(format).contains("`bulkhead volume key load tank/v --prompt`"));
+        }
+    }
 }
