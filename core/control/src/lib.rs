@@ -44,7 +44,7 @@ pub use answer::Answer;
 pub use client::{Client, ClientError};
 pub use effect::Effect;
 pub use failure::{Failure, FailureKind};
-pub use lock::PoolLock;
+pub use lock::{Holder, PoolLock};
 pub use request::Request;
 pub use secret::Secret;
 pub use server::{Attached, Handler, OPENING, Peer, Server, Witness};

@@ -19,7 +19,7 @@ use crate::client::Client;
 use crate::descriptor::{Receiving, is_hung_up};
 use crate::failure::{Failure, FailureKind};
 use crate::frame::{self, FrameError, PREVIEW_VERSION, PROTOCOL_VERSION};
-use crate::lock::PoolLock;
+use crate::lock::{Holder, PoolLock};
 use crate::request::{Request, ServerRequest};
 use crate::slots::{self, Slot, Slots};
 
@@ -118,11 +118,13 @@ pub struct Server {
 /// Why a server cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// Another server holds the socket.
-    #[error("another server is running at {path}")]
+    /// Another server holds the socket, or a command has the pool open.
+    #[error("{}", in_use(.path, .holder.as_ref()))]
     InUse {
         /// The socket.
         path: PathBuf,
+        /// The command.
+        holder: Option<Holder>,
     },
     /// The system refuses.
     #[error("listen on the control socket {path}")]
@@ -135,6 +137,13 @@ pub enum ListenError {
     },
 }
 
+fn in_use(path: &Path, holder: Option<&Holder>) -> String {
+    match holder {
+        Some(holder) => format!("{} has the pool open", holder.command),
+        None => format!("another server is running at {}", path.display()),
+    }
+}
+
 impl Server {
     /// Claims `path` without serving yet. The socket of a killed server is replaced.
     pub fn bind(path: &Path) -> Result<Self, ListenError> {
@@ -144,6 +153,7 @@ impl Server {
         };
         let in_use = || ListenError::InUse {
             path: path.to_owned(),
+            holder: PoolLock::holder(path),
         };
         let lock = take_lock(path).map_err(fail)?.ok_or_else(in_use)?;
         let is_left = match std::fs::remove_file(path) {

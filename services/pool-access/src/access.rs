@@ -237,6 +237,11 @@ pub(crate) fn hold(common: &Common, pool: &PoolName) -> Result<Hold, Failure> {
         if let Some(lock) = lock {
             return Ok(Hold::Own(lock));
         }
+        // It has the pool for as long as its user wants.
+        if let Some(holder) = PoolLock::holder(&socket) {
+            let message = format!("{} has pool {pool} open", holder.command);
+            return Err(Failure::new(FailureKind::Busy, message).advise(holder.end));
+        }
         if Instant::now() >= deadline {
             let message = format!("another command, or a starting server, has pool {pool}");
             return Err(Failure::new(FailureKind::Busy, message).advise("try again shortly"));

@@ -322,6 +322,13 @@ fn claim_socket(args: &ServeArgs, common: &Common) -> Result<control::Server, Fa
             },
         };
         let failure = Failure::from_chain(kind, &error);
+        if let ListenError::InUse {
+            holder: Some(holder),
+            ..
+        } = error
+        {
+            return failure.advise(holder.end);
+        }
         match kind {
             FailureKind::Busy => failure.advise(format!(
                 "pool {} is served already: `bulkhead status {0}` shows by whom",

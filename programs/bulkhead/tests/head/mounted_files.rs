@@ -7,12 +7,15 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::common::TestHost;
 use crate::common::tools::try_run;
 use rustix::fs::{FallocateFlags, RenameFlags, XattrFlags};
 use rustix::io::Errno;
 
+/// More than commands need that do not wait for a holder of the pool.
+const HOLDER_WAIT: Duration = Duration::from_secs(20);
 /// A user other than root.
 const ANN: u32 = 4711;
 const STAFF: u32 = 4712;
@@ -372,6 +375,29 @@ fn snapshots_and_read_only_mounts_are_not_changed() {
         mounted.ends();
         assert!(before == (labels("a"), labels("b")), "nothing was written");
     }
+}
+
+/// A mount has the pool for as long as its user wants.
+#[test]
+fn commands_on_the_pool_of_a_mount_name_the_mount_at_once() {
+    let Some(machine) = machine() else { return };
+    let mounted = Mounted::begin(&machine, "tank/home mnt");
+    let holder = "`bulkhead filesystem mount` of tank/home at";
+    let unmount = format!("with `umount {}`", machine.path("mnt").display());
+    let began = Instant::now();
+    for words in [
+        "pool status tank",
+        "volume list tank",
+        "volume create tank/v --size 8M",
+    ] {
+        machine.refused(words, 5, holder);
+        machine.refused(words, 5, &unmount);
+    }
+    assert!(began.elapsed() < HOLDER_WAIT, "{:?}", began.elapsed());
+    let serve = "pool-server tank --iscsi 127.0.0.1:0 --nbd 127.0.0.1:0";
+    machine.refused(serve, 5, holder);
+    mounted.unmount();
+    machine.ok("volume create tank/v --size 8M --sparse");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use control::{Failure, FailureKind};
+use control::{Failure, FailureKind, Holder, PoolLock};
 use engine::Pool;
 use engine::dataset::{DatasetError, DatasetErrorKind, DatasetRef};
 use engine::keys::KeyMaterial;
@@ -68,13 +68,29 @@ pub fn run(args: &MountArgs, common: &Common, out: Printer) -> Result<(), Failur
     let failed = Failure::of("wait for signals");
     signals::block().map_err(&failed)?;
     signals::forward(sender.clone()).map_err(&failed)?;
-    let Hold::Own(_lock) = hold(common, pool)? else {
+    let Hold::Own(lock) = hold(common, pool)? else {
         return Err(is_served(pool, args.dataset()));
     };
+    if let Some(at) = args.at() {
+        describe(&lock, args.dataset().as_str(), at);
+    }
     let log = audit::path(common);
     audit::noted(&log, "filesystem.mount", args.dataset().as_str(), || {
         open_and_show(args, key.as_ref(), common, out, (sender, &events))
     })
+}
+
+/// Describes this command to those that need the pool.
+fn describe(lock: &PoolLock, name: &str, at: &Path) {
+    let at = std::path::absolute(at).unwrap_or_else(|_| at.to_owned());
+    let (at, process) = (at.display(), std::process::id());
+    let holder = Holder {
+        command: format!("`bulkhead filesystem mount` of {name} at {at} (process {process})"),
+        end: format!("unmount it with `umount {at}`, and repeat the command"),
+    };
+    if let Err(error) = lock.describe(&holder) {
+        tracing::debug!(%error, "this mount is not described to other commands");
+    }
 }
 
 fn open_and_show(
