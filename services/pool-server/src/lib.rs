@@ -392,12 +392,30 @@ fn needs(
 
 /// Binds all ports before the pool is touched.
 fn early_sockets(args: &ServeArgs, common: &Common) -> Result<EarlySockets, Failure> {
-    EarlySockets::bind(args.listen.early_tcp()).map_err(|error| match &error.address {
-        ListenAddress::Tcp(address) if error.cause.kind() == std::io::ErrorKind::AddrInUse => {
-            taken(args, *address, taken_by(common, &args.pool, *address))
+    EarlySockets::bind(args.listen.early_tcp()).map_err(|error| {
+        if let Some(failure) = no_such_pool(args, common) {
+            return failure;
         }
-        _ => port_failure(&error),
+        match &error.address {
+            ListenAddress::Tcp(address) if error.cause.kind() == std::io::ErrorKind::AddrInUse => {
+                taken(args, *address, taken_by(common, &args.pool, *address))
+            }
+            _ => port_failure(&error),
+        }
     })
+}
+
+/// The failure for a pool that was never used here and is not found. A misspelled name conflicts with the server of the
+/// intended pool, which listens at the default addresses.
+fn no_such_pool(args: &ServeArgs, common: &Common) -> Option<Failure> {
+    let is_known = args.legs.is_some()
+        || places::known_pools(common).contains(&args.pool)
+        || pool_access::managed::disks(&args.pool).is_some();
+    if is_known {
+        return None;
+    }
+    let failure = places::candidate(common, &args.pool).err()?;
+    (failure.kind == FailureKind::NotFound).then_some(failure)
 }
 
 /// Describes the conflict at `address`. `other` is the pool of the server that listens there, if known, with its

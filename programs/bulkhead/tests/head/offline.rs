@@ -690,3 +690,17 @@ fn pool_without_any_of_its_disks_names_where_they_were() {
     machine.refused("pool status tank", 3, "has no label of it");
     machine.refused("pool status never-used", 3, "--search");
 }
+
+/// The server of another pool has the default ports.
+#[test]
+fn server_of_an_unknown_pool_reports_the_name_and_not_the_port() {
+    let machine = TestHost::with_disks(&["a"]);
+    machine.ok("pool create tank a");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
+    let port = listener.local_addr().expect("an address").port();
+    let options = format!("--iscsi 127.0.0.1:{port} --nbd 127.0.0.1:0");
+    let typo = format!("pool-server tang {options}");
+    machine.refused(&typo, 3, "no pool tang was found");
+    machine.refused(&typo, 3, "known here: tank");
+    machine.refused(&format!("pool-server tank {options}"), 5, "in use by");
+}
