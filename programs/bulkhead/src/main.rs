@@ -95,7 +95,7 @@ fn ask(plan: Plan, common: &Common, out: Printer) -> Result<(), Failure> {
         })?,
         Plan::Create(create, legs) => pool_access::create(common, create, legs.as_deref())?,
         Plan::Discover => pool_access::discover(common)?,
-        Plan::ListPools => pools::list(common, heads)?,
+        Plan::ListPools => pools::list(common, heads, &mut |text| out.progress(text))?,
         Plan::TakeOver {
             pool,
             previous_owner_is_stopped,

@@ -70,10 +70,11 @@ pub fn known_pools(common: &Common) -> BTreeSet<PoolName> {
     entries.filter_map(name).collect()
 }
 
-/// Describes the pools that are served or known on this host.
-pub fn describe_known_pools(common: &Common) -> Option<String> {
+/// Describes the pools that are served or known on this host, except `missing`: a server that starts has its socket.
+fn describe_known_pools(common: &Common, missing: &PoolName) -> Option<String> {
     let mut known = known_pools(common);
     known.extend(crate::sockets::served(common));
+    known.remove(missing);
     let names: Vec<&str> = known.iter().map(PoolName::as_str).collect();
     (!names.is_empty()).then(|| names.join(" "))
 }
@@ -397,6 +398,25 @@ fn disks_gone(pool: &PoolName, known: &[PathBuf]) -> Failure {
     ))
 }
 
+/// Sentences about the pools that were used on this host and of which no disk was found. `found`: the pools with disks. None if the
+/// directories to search are given, which may be those of other pools.
+pub fn vanished(common: &Common, found: &BTreeSet<PoolName>) -> Vec<String> {
+    if !common.search().is_empty() {
+        return Vec::new();
+    }
+    let known = known_pools(common).into_iter();
+    let gone = known.filter(|pool| !found.contains(pool) && managed::disks(pool).is_none());
+    let sentences = gone.filter_map(|pool| {
+        let devices = remembered(&file_of(common, &pool)).filter(|known| !known.is_empty())?;
+        let failure = disks_gone(&pool, &devices);
+        Some(format!(
+            "{}; `bulkhead pool status {pool}` shows the remedy",
+            failure.message
+        ))
+    });
+    sentences.collect()
+}
+
 fn not_found(common: &Common, pool: &PoolName, places: &[PathBuf]) -> Failure {
     let legs = engines::legs();
     if let Some(failure) = legs.not_served(pool, Path::new(leg_door::DEFAULT_PATH)) {
@@ -413,7 +433,7 @@ fn not_found(common: &Common, pool: &PoolName, places: &[PathBuf]) -> Failure {
             format!("no pool {pool} was found in: {}", places.join(" "))
         }
     };
-    let known = match describe_known_pools(common) {
+    let known = match describe_known_pools(common, pool) {
         None => String::new(),
         Some(known) => format!("known here: {known}; for a different one, "),
     };

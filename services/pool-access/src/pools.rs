@@ -226,12 +226,17 @@ fn is_elsewhere(common: &Common, pool: &PoolName) -> Result<bool, Failure> {
     Ok(is_of_the_cluster && sockets::connect_for_state(common, pool)?.is_none())
 }
 
-/// Lists the pools that are served or can be found on this host, and those that other heads of the appliance serve.
+/// Lists the pools that are served or can be found on this host, and those that other heads of the appliance serve. Reports
+/// the known pools without a disk by `progress`.
 ///
 /// # Errors
 ///
 /// The directories with pools on this host cannot be searched.
-pub fn list(common: &Common, heads: &dyn OtherHeads) -> Result<Answer, Failure> {
+pub fn list(
+    common: &Common,
+    heads: &dyn OtherHeads,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Answer, Failure> {
     let mut pools = crate::discovered(common)?;
     if !common.maintenance {
         let is_served = |name: &PoolName| {
@@ -255,6 +260,9 @@ pub fn list(common: &Common, heads: &dyn OtherHeads) -> Result<Answer, Failure> 
         }
         pools.sort_by(|a, b| a.name.cmp(&b.name));
     }
+    let found = pools.iter().map(|pool| pool.name.clone()).collect();
+    let vanished = places::vanished(common, &found);
+    vanished.iter().for_each(|sentence| progress(sentence));
     Ok(Answer::Pools(pools))
 }
 
@@ -522,8 +530,9 @@ fn each(
         match (shown, is_gone) {
             (Some(answer), _) => asked.answers.push(answer),
             (None, true) => {
-                // The location of the target, if there is one, is not news.
-                if !is_nowhere && failure.kind != FailureKind::NeedsConfirmation {
+                // The location of the target, if there is one, is not news; a status without the pool is.
+                let is_news = !is_nowhere || is_status(request);
+                if is_news && failure.kind != FailureKind::NeedsConfirmation {
                     progress(&format!("left out: {}", failure.message));
                 }
                 gone.get_or_insert(failure);

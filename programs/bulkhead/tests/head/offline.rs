@@ -686,6 +686,18 @@ fn pool_without_any_of_its_disks_names_where_they_were() {
         machine.refused(words, 3, &last);
         machine.refused(words, 3, "`bulkhead pool forget tank`");
     }
+    // Next to a pool that is found, its absence is reported in one line.
+    for words in ["pool list", "status", "pool status"] {
+        let shown = machine.ok(words);
+        assert!(shown.out.contains("other"), "{words}: {}", shown.out);
+        assert!(!shown.out.contains("tank"), "{words}: {}", shown.out);
+        assert_eq!(
+            shown.err.matches(&last).count(),
+            1,
+            "{words}: {}",
+            shown.err
+        );
+    }
     std::fs::write(&a, [0; 1 << 20]).expect("written");
     machine.refused("pool status tank", 3, "has no label of it");
     machine.refused("pool status never-used", 3, "--search");
