@@ -49,9 +49,12 @@ pub fn step(pool: &str, left_out: &[LeftOutView]) -> Option<Advice> {
     }
     let what =
         "disconnect the copy from this host, or make copies of all disks a pool of their own";
+    // A raidz pool needs the copies of all its devices, and of a mirror one is enough.
+    let copies = left_out.iter().filter(|one| !one.is_abandoned);
+    let devices = copies.map(|one| format!(" --device {}", one.device));
     let command = format!(
-        "bulkhead pool reidentify {pool} NAME --device {}",
-        first.device
+        "bulkhead pool reidentify {pool} NAME{}",
+        devices.collect::<String>()
     );
     Some(
         Advice::new(Severity::Warning, what, why)
@@ -157,6 +160,25 @@ fn told(device: &FoundDevice, newest_txg: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Copies of some devices of a raidz are no pool.
+    #[test]
+    fn command_of_the_advice_names_every_copy() {
+        let copy = |number: u32| LeftOutView {
+            device: format!("/copy{number}"),
+            used: Some(format!("/disk{number}")),
+            is_abandoned: false,
+        };
+        let abandoned = LeftOutView {
+            is_abandoned: true,
+            ..copy(9)
+        };
+        let step = step("tank", &[copy(1), copy(2), copy(3), abandoned]).expect("advice");
+        let command = step.command.expect("a command");
+        let expected =
+            "bulkhead pool reidentify tank NAME --device /copy1 --device /copy2 --device /copy3";
+        assert_eq!(command, expected);
+    }
 
     #[test]
     fn refusal_lists_all_copies_with_missing_data_and_command() {
