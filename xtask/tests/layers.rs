@@ -614,6 +614,10 @@ const NAME_PROTOCOLS: &[(&str, &str)] = &[
         "its operations in one step, and the commands of its clients",
     ),
     (
+        "services/pool-access/src/promotions.rs",
+        "an export of an original by it has no identity that a promotion could compare",
+    ),
+    (
         "services/pool-access/src/mount/",
         "what to mount by where a server has the pool",
     ),

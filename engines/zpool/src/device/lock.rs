@@ -322,7 +322,7 @@ fn holder(fd: &OwnedFd, stat: &rustix::fs::Stat) -> Option<String> {
     })
 }
 
-/// The service of this appliance with the command line `command`, with a zero byte after each word. A user who
+/// The service of this appliance with the command line `command`, with a zero byte after each argument. A user who
 /// reads its name does not take it for a process to be killed.
 fn service_in(command: &[u8]) -> Option<String> {
     let mut words = command

@@ -197,7 +197,7 @@ fn note_behind(devices: &mut [DeviceStatus], behind: &[Behind]) {
         if let (Some(one), DeviceState::Online, None) = (found.next(), device.state, &device.reason)
         {
             device.reason = Some(format!(
-                "lacks data: its newest transaction group is {}, and the pool has newer ones",
+                "{MISSING_DATA}; its newest transaction group is {}, and the pool has newer ones",
                 one.newest_txg
             ));
         }

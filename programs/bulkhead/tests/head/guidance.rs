@@ -34,7 +34,8 @@ fn status_without_a_server_shows_the_outdated_side_of_a_mirror() {
     };
     let outdated = row("b");
     assert!(
-        outdated.contains("ONLINE, outdated") && outdated.contains("lacks data"),
+        outdated.contains("ONLINE, outdated")
+            && outdated.contains("its newest transaction group is"),
         "{text}"
     );
     assert!(!row("a").contains("outdated"), "{text}");

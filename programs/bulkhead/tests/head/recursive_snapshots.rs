@@ -82,7 +82,7 @@ fn recursive_snapshot_under_load_is_atomic() {
         // The second is written after the first is acknowledged, the third after the second, the first again after
         // that.
         let is_a_moment = first >= second && second >= third && first - third <= 1;
-        assert!(is_a_moment, "moment {moment}: {numbers:?}");
+        assert!(is_a_moment, "{moment}: {numbers:?}");
     }
 }
 
