@@ -19,14 +19,19 @@ const FILE_BYTES_MAX: u64 = 4 << 10;
 const REASON_CHARS_MAX: usize = 400;
 /// How long a crash is a warning.
 const WARNING_TIME: Duration = Duration::from_secs(24 * 3600);
+/// Interval at which a running server dates its file: the end of a killed one is known to this precision.
+const ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 /// Differs after each boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// The end of a server that did not close its pool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerEnd {
-    /// The time of a crash; of any other end the start of the server, in milliseconds since 1970.
+    /// The time of a crash; of any other end the last time that the server was alive, in milliseconds since 1970.
     pub at_ms: u64,
+    /// The start of the server, if known, in the same unit.
+    #[serde(default)]
+    pub started_ms: Option<u64>,
     /// The cause.
     pub cause: Cause,
 }
@@ -46,16 +51,23 @@ pub enum Cause {
 impl ServerEnd {
     /// The event of the next server.
     pub fn event(&self) -> NewEvent {
-        // Of a crash its time, else the start of the server.
         let at = control::calendar::utc(self.at_ms / 1_000);
+        let started = self.started_ms.map_or_else(String::new, |ms| {
+            format!(
+                " that had started at {}",
+                control::calendar::utc(ms / 1_000)
+            )
+        });
         let message = match &self.cause {
             Cause::Crash(reason) => format!("the previous server crashed: {reason} ({at})"),
-            Cause::Host => format!(
-                "the host stopped while the server that had started at {at} had the pool open"
-            ),
+            Cause::Host => {
+                format!(
+                    "the host stopped at about {at}, while the server{started} had the pool open"
+                )
+            }
             Cause::Killed => {
                 format!(
-                    "the server that had started at {at} was killed, or gave the pool up, without closing it"
+                    "the server of this head{started} was killed, or gave the pool up, at about {at}, without closing it"
                 )
             }
         };
@@ -102,6 +114,23 @@ pub fn exits_in_order(running: &Path) {
 }
 
 impl RunningServer {
+    /// Dates the file while the process runs, on a thread of its own.
+    pub fn date(&self) {
+        let Some(file) = self.file else { return };
+        let thread = std::thread::Builder::new().name("alive".into());
+        let dating = thread.spawn(move || {
+            loop {
+                std::thread::sleep(ALIVE_INTERVAL);
+                if let Err(error) = file.set_modified(SystemTime::now()) {
+                    tracing::debug!(%error, "the file of the running server is not dated");
+                }
+            }
+        });
+        if let Err(error) = dating {
+            tracing::debug!(%error, "the file of the running server is not dated");
+        }
+    }
+
     /// Returns the file that receives the reason of a crash.
     pub fn crash_reason(&self) -> Option<BorrowedFd<'static>> {
         self.file.map(AsFd::as_fd)
@@ -157,7 +186,9 @@ fn mark(running: &Path, boot: &str) -> std::io::Result<File> {
         fs::create_dir_all(directory)?;
     }
     let mut file = File::create(running)?;
-    writeln!(file, "{boot}")?;
+    let started = SystemTime::now().duration_since(UNIX_EPOCH);
+    let started_ms = started.map_or(0, |since| since.as_millis());
+    writeln!(file, "{boot} {started_ms}")?;
     Ok(file)
 }
 
@@ -181,14 +212,20 @@ fn previous(running: &Path, boot: &str) -> Option<ServerEnd> {
         .duration_since(UNIX_EPOCH);
     let at_ms = since.map_or(0, |since| since.as_millis() as u64);
     let mut lines = text.lines();
-    let of_boot = lines.next().unwrap_or_default();
+    let first = lines.next().unwrap_or_default();
+    // An earlier release stored no start.
+    let (of_boot, started) = first.split_once(' ').unwrap_or((first, ""));
     let reason = lines.next().map(plain).filter(|reason| !reason.is_empty());
     let cause = match reason {
         Some(reason) => Cause::Crash(reason),
         None if of_boot == boot => Cause::Killed,
         None => Cause::Host,
     };
-    Some(ServerEnd { at_ms, cause })
+    Some(ServerEnd {
+        at_ms,
+        started_ms: started.parse().ok(),
+        cause,
+    })
 }
 
 fn store(path: &Path, end: &ServerEnd) -> std::io::Result<()> {
@@ -242,12 +279,35 @@ mod tests {
         assert_eq!(end.advice("tank", end.at_ms + 25 * 3_600_000), None);
     }
 
+    /// The event is recorded when this head serves the pool again, which may be much later.
+    #[test]
+    fn killed_server_has_its_start_and_the_last_time_that_it_was_alive() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let running = folder.path().join("tank.running");
+        fs::write(&running, "this-boot 1795887180000\n").expect("written");
+        let alive = UNIX_EPOCH + Duration::from_millis(1_795_887_300_000);
+        let file = File::options().write(true).open(&running).expect("open");
+        file.set_modified(alive).expect("dated");
+        let end = previous(&running, "this-boot").expect("known");
+        assert_eq!((&end.cause, end.at_ms), (&Cause::Killed, 1_795_887_300_000));
+        let message = end.event().message;
+        for part in [
+            "started at 2026-11-28T17:33:00Z",
+            "at about 2026-11-28T17:35:00Z",
+        ] {
+            assert!(message.contains(part), "{part}: {message}");
+        }
+        fs::write(&running, "this-boot\n").expect("written");
+        let earlier = previous(&running, "this-boot").expect("known");
+        assert_eq!((earlier.cause, earlier.started_ms), (Cause::Killed, None));
+    }
+
     #[test]
     fn file_of_an_earlier_boot_is_the_end_of_the_host() {
         let folder = tempfile::tempdir().expect("a directory");
         let running = folder.path().join("tank.running");
-        fs::write(&running, "another boot\n").expect("written");
-        let end = previous(&running, "this boot").expect("known");
+        fs::write(&running, "another-boot\n").expect("written");
+        let end = previous(&running, "this-boot").expect("known");
         assert_eq!(end.cause, Cause::Host);
         assert!(
             end.advice("tank", end.at_ms).is_none(),

@@ -234,6 +234,7 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     if let Some(end) = &previous_end {
         journal.add(end.event());
     }
+    running.date();
     let legs = owned_legs.as_ref().map(|legs| legs.control());
     let previous_end = previous_end.or_else(|| last_words::stored(&ended));
     let watch = Watch::start(Arc::clone(&pool), Arc::clone(&journal), legs, previous_end)
