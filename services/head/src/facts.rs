@@ -18,8 +18,8 @@ use control::operations::key::KeyRequest;
 use control::operations::key::status::Status;
 use control::{Answer, Failure, Request};
 use engine::HostId;
-use engine::pool::Candidate;
 use engine::pool::legs::Leg;
+use engine::pool::{Candidate, CandidateState};
 use hardware::{slots, ways};
 use pool_access::common::Common;
 use pool_access::engines::{self, Options, Search};
@@ -210,7 +210,12 @@ fn print_disk(
     }
     let found = engine.discover(Search::Places(&[PathBuf::from(disk)]));
     for candidate in found.unwrap_or_default() {
-        let group = group_of(&candidate, Path::new(disk));
+        let group = match candidate.state {
+            CandidateState::Destroyed => None,
+            CandidateState::Active | CandidateState::Exported => {
+                group_of(&candidate, Path::new(disk))
+            }
+        };
         placement.group = group.or(placement.group.take());
         for feature in tools.needed_features(&candidate) {
             let _ = writeln!(lines, "feature_in_use\t{}\t{feature}", candidate.name);

@@ -321,6 +321,8 @@ codes! {
         "A shelf fails as a whole, by its power, its controllers or its cables; with it the pool loses more disks than it survives, and stalls."
     ShelfSingle "shelf-single" Hint
         "The pool stalls while the shelf is off, although each disk has a mirror or parity."
+    PoolName "pool-name" Error
+        "The cluster searches for a pool of that name, and finds none on the disks: no head serves it."
     DiskSinglePath "disk-single-path" Warning
         "With one cable, port or controller the head loses these disks, and the pool its redundancy; other disks continue over their second path."
     LinkSingle "link-single" Hint

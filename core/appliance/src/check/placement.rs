@@ -19,6 +19,7 @@ pub(super) fn check(checker: &mut Checker<'_>) {
     let appliance = checker.appliance;
     for (name, pool) in &appliance.pools {
         shelves(checker, name, pool);
+        name_on_disks(checker, name, pool);
     }
     for (name, head) in &appliance.heads {
         let Some(known) = checker.facts.heads.get(name) else {
@@ -83,6 +84,30 @@ impl Group {
         let disks = self.members.values().flatten();
         disks.filter_map(|(shelf, _)| shelf.as_deref()).collect()
     }
+}
+
+/// Compares the name with that of the pool on the shared disks. Disks without a pool, and legs, yield no finding.
+fn name_on_disks(checker: &mut Checker<'_>, name: &PoolName, pool: &Pool) {
+    let heads = checker.facts.heads.values();
+    let placements = heads.flat_map(|head| {
+        pool.disks
+            .iter()
+            .filter_map(|disk| head.placements.get(disk))
+    });
+    let roles = placements.filter_map(|placement| placement.group.as_ref());
+    let found: BTreeSet<&str> = roles.map(|role| role.pool.as_str()).collect();
+    let [other] = found.into_iter().collect::<Vec<_>>()[..] else {
+        return;
+    };
+    if other == name.as_str() {
+        return;
+    }
+    let what = format!("the disks of pool {name} contain pool {other}");
+    let mend = format!(
+        "write [pools.{other}] instead of [pools.{name}] if that pool is meant; or name other disks; or, if no data of {other} is needed, \
+         `bulkhead pool create {name}` with --overwrite-old-labels replaces it"
+    );
+    checker.find(Code::PoolName, &pool_key(name), what, mend);
 }
 
 fn shelves(checker: &mut Checker<'_>, name: &PoolName, pool: &Pool) {
@@ -320,6 +345,36 @@ mod tests {
 
     fn codes(found: &[Finding]) -> Vec<Code> {
         found.iter().map(|finding| finding.code).collect()
+    }
+
+    /// A mistyped name in the file.
+    #[test]
+    fn disks_with_a_pool_of_another_name_are_found() {
+        let with = |pools: [&'static str; 2]| {
+            found(PAIR, |_, head| {
+                for (index, pool) in pools.into_iter().enumerate() {
+                    let group = DiskGroup {
+                        pool: pool.to_owned(),
+                        id: 1,
+                        member: index,
+                        members: 2,
+                        needed: 1,
+                    };
+                    let placement = DiskPlacement {
+                        group: Some(group).filter(|group| !group.pool.is_empty()),
+                        ..DiskPlacement::default()
+                    };
+                    head.placements.insert(disk(index).into(), placement);
+                }
+            })
+        };
+        let found = with(["vault", "vault"]);
+        assert_eq!(codes(&found), [Code::PoolName], "{found:#?}");
+        assert_eq!(found[0].what, "the disks of pool tank contain pool vault");
+        assert!(found[0].mend.contains("[pools.vault]"), "{}", found[0]);
+        for fine in [["tank", "tank"], ["", ""], ["vault", "tank"]] {
+            assert!(with(fine).is_empty(), "{fine:?}");
+        }
     }
 
     #[test]
