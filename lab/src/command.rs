@@ -14,6 +14,7 @@ use control::{Failure, FailureKind};
 use output::signals;
 use rendering::Printer;
 use serde_json::json;
+use units::HeadName;
 
 use crate::arguments::{
     BmcArgs, CableArgs, ConsoleArgs, ExecArgs, LabCommand, OnOff, OutletArgs, PowerArgs, UpArgs,
@@ -311,13 +312,21 @@ fn exec(args: &ExecArgs) -> Result<ExitCode, Failure> {
 
 fn status(lab: &Lab, out: Printer) -> Result<ExitCode, Failure> {
     let state = lab.state().map_err(|error| failure(&error))?;
-    let cluster = lab.cluster().map_err(|error| failure(&error))?;
-    let document = document(lab, &state, cluster.as_ref());
-    out.either(&document, || shown(lab, &state, cluster.as_ref()))?;
+    let views = lab.cluster_views().map_err(|error| failure(&error))?;
+    let with_quorum = views.values().find(|view| view.has_quorum);
+    let cluster = with_quorum.or_else(|| views.values().next());
+    let document = document(lab, &state, (cluster, &views));
+    out.either(&document, || shown(lab, &state, (cluster, &views)))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn document(lab: &Lab, state: &State, cluster: Option<&ClusterState>) -> serde_json::Value {
+/// The cluster by a head with quorum, if one has it, and as each head sees it.
+type Views<'a> = (
+    Option<&'a ClusterState>,
+    &'a BTreeMap<HeadName, ClusterState>,
+);
+
+fn document(lab: &Lab, state: &State, (cluster, views): Views<'_>) -> serde_json::Value {
     json!({
         "name": lab.name(),
         "folder": lab.path().display().to_string(),
@@ -326,19 +335,39 @@ fn document(lab: &Lab, state: &State, cluster: Option<&ClusterState>) -> serde_j
         "others": state.others,
         "outlets_off": state.outlets_off,
         "cluster": cluster,
+        "views": views,
     })
 }
 
-fn shown(lab: &Lab, state: &State, cluster: Option<&ClusterState>) -> String {
+/// The differences between the view of a head and that of the cluster.
+fn difference(cluster: Option<&ClusterState>, view: Option<&ClusterState>) -> Vec<String> {
+    let Some(view) = view else {
+        return Vec::new();
+    };
+    let mut words = Vec::new();
+    if !view.has_quorum {
+        words.push("without quorum, so it serves no pool".to_owned());
+    }
+    if cluster.is_some_and(|cluster| cluster.online != view.online) {
+        let seen: Vec<&str> = view.online.iter().map(String::as_str).collect();
+        words.push(format!("it sees the members {}", seen.join(", ")));
+    }
+    words
+}
+
+fn shown(lab: &Lab, state: &State, (cluster, views): Views<'_>) -> String {
     let mut text = String::new();
     for (name, head) in &state.heads {
-        let is_online = cluster.is_some_and(|cluster| cluster.online.contains(name.as_str()));
+        let sees_it = |view: &ClusterState| view.online.contains(name.as_str());
+        let view = views.get(name);
+        let is_online = view.or(cluster).is_some_and(sees_it);
         let mut words = vec![match (head.powered, head.frozen, is_online) {
             (false, ..) => "off".to_owned(),
             (true, true, _) => "frozen".to_owned(),
             (true, false, true) => "on, a member".to_owned(),
             (true, false, false) => "on, not a member".to_owned(),
         }];
+        words.extend(difference(cluster, view));
         if !head.cut.is_empty() {
             let cut: Vec<&str> = head.cut.iter().map(|network| network.as_str()).collect();
             words.push(format!("cut off from {}", cut.join(", ")));
@@ -379,4 +408,29 @@ fn shown(lab: &Lab, state: &State, cluster: Option<&ClusterState>) -> String {
         None => text.push_str("Pacemaker responds on no head\n"),
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn head_without_quorum_and_with_another_view_is_shown() {
+        let view = |has_quorum, online: &[&str]| ClusterState {
+            has_quorum,
+            online: online.iter().map(|&head| head.to_owned()).collect(),
+            ..ClusterState::default()
+        };
+        let cluster = view(true, &["left"]);
+        assert!(difference(Some(&cluster), Some(&cluster)).is_empty());
+        assert!(difference(Some(&cluster), None).is_empty());
+        let apart = difference(Some(&cluster), Some(&view(false, &["right"])));
+        assert_eq!(
+            apart,
+            [
+                "without quorum, so it serves no pool",
+                "it sees the members right"
+            ]
+        );
+    }
 }

@@ -1,5 +1,6 @@
 //! A running lab, from outside: enter its machines, switch their power, pull their cables, end it.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
@@ -439,21 +440,41 @@ impl Lab {
     }
 
     /// The state that Pacemaker reports on the first head that has power, is not frozen, and
-    /// responds.
+    /// responds. A head with quorum is preferred.
     ///
     /// # Errors
     ///
     /// The lab does not respond.
     pub fn cluster(&self) -> Result<Option<ClusterState>, LabError> {
+        let mut without_quorum = None;
         for (head, state) in self.state()?.heads {
             if state.powered && !state.frozen {
                 // It may be in the course of being switched off.
                 if let Ok(Some(found)) = self.cluster_view_of(&head) {
-                    return Ok(Some(found));
+                    if found.has_quorum {
+                        return Ok(Some(found));
+                    }
+                    without_quorum.get_or_insert(found);
                 }
             }
         }
-        Ok(None)
+        Ok(without_quorum)
+    }
+
+    /// The state as each head reports that has power, is not frozen, and responds: heads that do not see each other report
+    /// different ones.
+    ///
+    /// # Errors
+    ///
+    /// The lab does not respond.
+    pub fn cluster_views(&self) -> Result<BTreeMap<HeadName, ClusterState>, LabError> {
+        let heads = self.state()?.heads.into_iter();
+        let up = heads.filter(|(_, state)| state.powered && !state.frozen);
+        let views = up.filter_map(|(head, _)| {
+            let view = self.cluster_view_of(&head).ok().flatten()?;
+            Some((head, view))
+        });
+        Ok(views.collect())
     }
 
     /// Impairs the cables of a head in some networks, or in all, or repairs them: packets to the head are delayed or

@@ -13,6 +13,8 @@ use units::PoolName;
 pub struct ClusterState {
     /// The head that decides.
     pub decides: Option<String>,
+    /// Whether the heads that it sees have quorum. Without it they serve no pool.
+    pub has_quorum: bool,
     /// Heads that are members.
     pub online: BTreeSet<String>,
     /// By pool.
@@ -40,6 +42,10 @@ impl ClusterState {
         let summary = result.child("summary");
         let decides = summary.and_then(|summary| summary.child("current_dc"));
         let decides = decides.and_then(|dc| dc.attribute("name"));
+        let quorum = summary
+            .and_then(|summary| summary.child("current_dc"))
+            .and_then(|dc| dc.attribute("with_quorum"));
+        state.has_quorum = quorum == Some("true");
         state.decides = decides.map(str::to_owned);
         for node in &result.child("nodes")?.children {
             let is = |name, value| node.attribute(name) == Some(value);
@@ -139,6 +145,10 @@ mod tests {
             );
         let state = ClusterState::parse(&all, &appliance).expect("understood");
         assert!(state.is_complete(&appliance), "{state:?}");
+        assert!(!state.has_quorum);
+        let quorate = MONITORED.replace("present=", r#"with_quorum="true" present="#);
+        let state = ClusterState::parse(&quorate, &appliance).expect("understood");
+        assert!(state.has_quorum);
         assert_eq!(ClusterState::parse("nonsense", &appliance), None);
     }
 }

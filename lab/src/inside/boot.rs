@@ -50,7 +50,7 @@ pub fn run(folder: &LabDirectory, name: &str) -> io::Result<ExitCode> {
     switch::configure(&ports).map_err(step("set addresses"))?;
     let services = Services::default();
     if head.is_none() && name == WITNESS {
-        witness::start(&services, &appliance);
+        witness::start(&services, &appliance).map_err(step("start the witness"))?;
     }
     let units = match head {
         Some(_) => Some(Units::listen(&services, &setup, environment(&setup))?),

@@ -2,7 +2,10 @@
 //! or bulkhead-witness, which stores the record of legs; or both.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 
 use appliance::{Appliance, LegWitness, Witness};
 
@@ -12,6 +15,9 @@ use crate::fabric::{Port, single_port};
 /// Shortest time between heartbeats that it accepts, in milliseconds; its own default is longer than a
 /// short token.
 const HEARTBEAT_MS_MIN: u32 = 100;
+
+/// The file with the options of `bulkhead-witness`.
+const OPTIONS_PATH: &str = "/etc/bulkhead/witness.conf";
 
 /// The one with a vote.
 fn of(appliance: &Appliance) -> Option<&Witness> {
@@ -42,16 +48,22 @@ pub fn ports(appliance: &Appliance) -> Vec<Port> {
     ports
 }
 
-/// Starts its daemons.
-pub fn start(services: &Services, appliance: &Appliance) {
+/// Starts its daemons. The options of `bulkhead-witness` are in its file, as on a real host.
+///
+/// # Errors
+///
+/// The file cannot be written.
+pub fn start(services: &Services, appliance: &Appliance) -> io::Result<()> {
+    if let Some(witness) = &appliance.witness {
+        let path = Path::new(OPTIONS_PATH);
+        if !path.exists() {
+            fs::create_dir_all(path.parent().unwrap_or(path))?;
+            fs::write(path, format!("OPTIONS={}\n", options(appliance, witness)))?;
+        }
+    }
     let voting = of(appliance).map(|witness| ("qnetd", qnetd(witness)));
     let remembering = appliance.witness.as_ref();
-    let remembering = remembering.map(|witness| {
-        (
-            "bulkhead-witness",
-            leg_witness_configuration(appliance, witness),
-        )
-    });
+    let remembering = remembering.map(|_| ("bulkhead-witness", leg_witness()));
     for (name, script) in voting.into_iter().chain(remembering) {
         services.start(Service {
             name: name.to_owned(),
@@ -60,6 +72,7 @@ pub fn start(services: &Services, appliance: &Appliance) {
             restarts: true,
         });
     }
+    Ok(())
 }
 
 fn qnetd(witness: &Witness) -> String {
@@ -72,7 +85,14 @@ fn qnetd(witness: &Witness) -> String {
     )
 }
 
-fn leg_witness_configuration(appliance: &Appliance, witness: &LegWitness) -> String {
+/// Reads the options at each start, as its unit does.
+fn leg_witness() -> String {
+    format!(
+        "mkdir -p -m 700 /run/bulkhead-witness; exec bulkhead-witness serve $(sed -n 's/^OPTIONS=//p' {OPTIONS_PATH})"
+    )
+}
+
+fn options(appliance: &Appliance, witness: &LegWitness) -> String {
     let listen = witness.addresses.iter();
     let listen = listen.map(|one| format!(" --listen {}", SocketAddr::new(*one, witness.port)));
     let heads = appliance.heads.values();
@@ -81,10 +101,7 @@ fn leg_witness_configuration(appliance: &Appliance, witness: &LegWitness) -> Str
         Some(format!(" --head {}={fingerprint}", head.number))
     });
     let words: String = listen.chain(heads).collect();
-    format!(
-        "mkdir -p -m 700 /run/bulkhead-witness; exec bulkhead-witness serve --number {}{words}",
-        witness.number
-    )
+    format!("--number {}{words}", witness.number)
 }
 
 #[cfg(test)]
@@ -111,9 +128,9 @@ mod tests {
             .collect();
         assert_eq!(counts, [("net0", 1), ("net1", 2)]);
         let witness = appliance.witness.as_ref().expect("there");
-        let script = leg_witness_configuration(&appliance, witness);
-        let part = "serve --number 3 --listen 10.77.9.31:7071 --listen 10.77.3.31:7071";
-        assert!(script.contains(part), "{script}");
-        assert!(script.contains(" --head 2=2a2a"), "{script}");
+        let options = options(&appliance, witness);
+        let part = "--number 3 --listen 10.77.9.31:7071 --listen 10.77.3.31:7071";
+        assert!(options.starts_with(part), "{options}");
+        assert!(options.contains(" --head 2=2a2a"), "{options}");
     }
 }
