@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use appliance::facts::HeadFacts;
 use appliance::plan::{Actual, Change, DesiredState, PoolToMake};
+use appliance::render::pool_id;
 use appliance::{
     Appliance, CheckReport, Facts, Finding, HeadAsked, Layout, Parsed, Plan, Severity, reference,
 };
@@ -21,10 +22,11 @@ use control::failure::chain;
 use control::{Failure, FailureKind};
 use rendering::Printer;
 use serde_json::json;
-use units::HeadName;
+use units::{HeadName, PoolName};
 
 use crate::arguments::{ApplianceCommand, ApplyArgs, ChangeArgs, CheckArgs, Transport, Transports};
 use crate::host::{Host, Hosts, Local, Lock, LockError, Ssh};
+use crate::situation::{PoolStart, Situation};
 use crate::{Depth, HostError, appliance_file, rotate, safeguard_queries};
 
 /// The findings include warnings.
@@ -509,6 +511,7 @@ fn apply(prepared: &Prepared, plan: &Plan, out: Printer) -> Result<ExitCode, Fai
     if changed {
         compare_again(prepared)?;
     }
+    refuse_unserved(prepared, plan, changed)?;
     let told = json!({
         "changed": changed,
         "changes": plan.changes,
@@ -551,6 +554,55 @@ fn compare_again(prepared: &Prepared) -> Result<(), Failure> {
         }
         std::thread::sleep(SETTLING_POLL);
     }
+}
+
+/// Fails if the cluster could start a pool of the file on no head. After changes it allows time for the start.
+fn refuse_unserved(prepared: &Prepared, plan: &Plan, changed: bool) -> Result<(), Failure> {
+    let is_to_make = |pool: &PoolName| plan.pools_to_make.iter().any(|one| one.pool == *pool);
+    let pools: Vec<&PoolName> = prepared
+        .appliance
+        .pools
+        .keys()
+        .filter(|pool| !is_to_make(pool))
+        .collect();
+    let deadline = Instant::now() + prepared.settles_within;
+    let failed = loop {
+        let mut situations = prepared.machines.values();
+        let situation = situations.find_map(|machine| Situation::look(machine.as_ref()).ok());
+        // Without Pacemaker, such as before the first start of the heads, no pool is expected.
+        let Some(situation) = situation else {
+            return Ok(());
+        };
+        let starts: Vec<PoolStart> = pools.iter().map(|pool| situation.start_of(pool)).collect();
+        let is_starting = starts.iter().any(|one| *one == PoolStart::Pending);
+        if changed && is_starting && Instant::now() < deadline {
+            std::thread::sleep(SETTLING_POLL);
+            continue;
+        }
+        let failed = pools
+            .iter()
+            .zip(starts)
+            .filter_map(|(pool, start)| match start {
+                PoolStart::Failed(why) => Some((*pool, why)),
+                PoolStart::Served | PoolStart::Stopped | PoolStart::Pending => None,
+            });
+        break failed.collect::<Vec<_>>();
+    };
+    let Some((first, _)) = failed.first() else {
+        return Ok(());
+    };
+    let reasons: Vec<String> = failed
+        .iter()
+        .map(|(pool, why)| format!("{pool} ({why})"))
+        .collect();
+    let message = format!(
+        "the heads match the file, and no head serves {}",
+        reasons.join(", ")
+    );
+    Err(Failure::new(FailureKind::Failed, message).advise(format!(
+        "repair the cause, then `crm_resource --cleanup --resource {}`; `bulkhead head alerts` shows the state",
+        pool_id(first)
+    )))
 }
 
 /// The pools that the administrator must create after all other changes.

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use appliance::render::pool_id;
 use appliance::xml::{Element, XmlError};
-use units::HeadName;
+use units::{HeadName, PoolName};
 
 use crate::host::{Host, HostError};
 use crate::pool_management::power_off_refusal;
@@ -64,6 +65,19 @@ impl fmt::Display for PendingPowerOff {
         }
         f.write_str(" (\"No takeover: fencing is not confirmed\" in the guide to failures)")
     }
+}
+
+/// The start of a pool by the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum PoolStart {
+    /// A head serves it.
+    Served,
+    /// An administrator has stopped it.
+    Stopped,
+    /// It is not started yet.
+    Pending,
+    /// No head serves it, and its start failed, with the reason.
+    Failed(String),
 }
 
 /// The output of crm_mon(8).
@@ -198,6 +212,34 @@ impl Situation {
         (!is_lost).then_some(name)
     }
 
+    /// Whether the pool is served, or could be started on no head.
+    pub(crate) fn start_of(&self, pool: &PoolName) -> PoolStart {
+        let resource = pool_id(pool);
+        if self.server(&resource).is_some() {
+            return PoolStart::Served;
+        }
+        if self.is_stopped_by_administrator(&resource) {
+            return PoolStart::Stopped;
+        }
+        let begin = format!("{resource}_start_");
+        let mut failures = self.section("failures");
+        let failure = failures.find(|failure| {
+            let key = failure.attribute("op_key").unwrap_or_default();
+            key.starts_with(&begin)
+        });
+        match failure {
+            None => PoolStart::Pending,
+            Some(failure) => {
+                let reason = failure
+                    .attribute("exitreason")
+                    .filter(|text| !text.is_empty());
+                let reason = reason.unwrap_or("its start failed");
+                let head = failure.attribute("node").unwrap_or("a head");
+                PoolStart::Failed(format!("{head}: {reason}"))
+            }
+        }
+    }
+
     pub(crate) fn is_served(&self, resource: &str, by: &HeadName) -> bool {
         self.server(resource) == Some(by.as_str())
     }
@@ -232,6 +274,26 @@ mod tests {
         assert!(!refused.contains("repair the fence device"), "{refused}");
         let failed = pending(None).to_string();
         assert!(failed.contains("repair the fence device"), "{failed}");
+    }
+
+    #[test]
+    fn pool_that_could_be_started_on_no_head_has_the_reason() {
+        let start = |role: &str, nodes: &str, failures: &str| {
+            let text = format!(
+                r#"<pacemaker-result><nodes><node name="left" online="true"/></nodes>
+                <resources><resource id="pool-tank" role="{role}">{nodes}</resource></resources>
+                <failures>{failures}</failures></pacemaker-result>"#
+            );
+            let situation = Situation::of(Element::parse(&text).expect("XML"));
+            situation.start_of(&"tank".parse().expect("a name"))
+        };
+        const FAILURE: &str = r#"<failure op_key="pool-tank_start_0" node="left" exitreason="no disk has pool tank"/>"#;
+        const OTHER: &str = r#"<failure op_key="pool-vm_start_0" node="left" exitreason="x"/>"#;
+        let served = start("Started", r#"<node name="left" id="1"/>"#, FAILURE);
+        assert_eq!(served, PoolStart::Served);
+        assert_eq!(start("Stopped", "", OTHER), PoolStart::Pending);
+        let failed = PoolStart::Failed("left: no disk has pool tank".to_owned());
+        assert_eq!(start("Stopped", "", FAILURE), failed);
     }
 
     /// The cluster is stopped: its tools print XML, and the failure is a sentence.
