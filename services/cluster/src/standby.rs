@@ -51,6 +51,8 @@ pub enum Step {
     StopCluster(HeadName),
     /// Pacemaker and Corosync are started on a head.
     StartCluster(HeadName),
+    /// A head is not started, with the reason: the pools may not be served without it.
+    NotStarted(HeadName, String),
     /// A head is switched off.
     PowerOff(HeadName),
 }
@@ -64,6 +66,7 @@ impl fmt::Display for Step {
             Self::Stop(pools) => write!(f, "stop {}", names(pools)),
             Self::StopCluster(head) => write!(f, "{head}: stop Pacemaker and Corosync"),
             Self::StartCluster(head) => write!(f, "{head}: start Corosync and Pacemaker"),
+            Self::NotStarted(head, why) => write!(f, "{head}: not started: {why}"),
             Self::PowerOff(head) => write!(f, "{head}: power off"),
         }
     }
@@ -386,8 +389,19 @@ impl<'a> Planned<'a> {
             (self.progress)(&step);
             // One head is enough to serve.
             if let Err(source) = start_units(machine.as_ref()) {
+                let why = format!(
+                    "{}. If it is off, power it on",
+                    control::failure::chain(&source)
+                );
+                (self.progress)(&Step::NotStarted(head.clone(), why));
                 first_error.get_or_insert_with(|| failed(head, &step)(source));
             }
+        }
+        for head in self.unreached() {
+            let why = "this command does not reach it: with --ssh it starts all heads. If it is off, power it on: a head without quorum serves \
+                       no pool"
+                .to_owned();
+            (self.progress)(&Step::NotStarted(head, why));
         }
         if let (true, Some(error)) = (self.running().is_empty(), first_error) {
             return Err(error);
@@ -408,6 +422,19 @@ impl<'a> Planned<'a> {
                 limit_s: limit.as_secs(),
             }),
         }
+    }
+
+    /// The heads that this command has no connection to, and that are no members of the cluster.
+    fn unreached(&self) -> Vec<HeadName> {
+        let running = self.running();
+        let by = running.first().and_then(|by| self.machines.get(by));
+        let now = by.and_then(|machine| Situation::look(machine.as_ref()).ok());
+        let heads = self.appliance.heads.keys();
+        let unreached = heads.filter(|head| {
+            let is_member = now.as_ref().is_some_and(|now| now.is_member(head));
+            !self.machines.contains_key(*head) && !is_member
+        });
+        unreached.cloned().collect()
     }
 
     /// The pools of the file that no head serves. Heads in the standby of a shutdown that was cut off may serve again.

@@ -285,6 +285,31 @@ fn shutdown_that_was_cut_off_is_taken_back_by_start() {
     assert_eq!(world.served().len(), 2);
 }
 
+/// Without ssh the command starts its own head only, and the other one is off.
+#[test]
+fn start_reports_at_once_the_heads_that_it_does_not_reach() {
+    let mut world = World::new();
+    world.machines.remove(&head("right"));
+    {
+        let mut state = world.state.lock().expect("no panic");
+        state.stopped.extend(["left", "right"]);
+        state.settle();
+    }
+    let mut steps = Vec::new();
+    let started = Planned {
+        machines: &world.machines,
+        appliance: &appliance(),
+        program: Path::new("/bulkhead"),
+        progress: &mut |step| steps.push(step.to_string()),
+    }
+    .start();
+    assert_eq!(started.expect("left serves alone"), Outcome::Changed);
+    assert_eq!(steps.len(), 2, "{steps:?}");
+    for part in ["right: not started", "--ssh", "power it on"] {
+        assert!(steps[1].contains(part), "{part}: {steps:?}");
+    }
+}
+
 fn message<T: fmt::Debug>(refused: Result<T, StandbyError>) -> String {
     let error = refused.expect_err("a power-off is pending");
     assert!(matches!(error, StandbyError::PowerOff(_)), "{error}");
