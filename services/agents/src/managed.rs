@@ -8,7 +8,7 @@ use ::appliance::facts::passwords_required;
 use ::appliance::{Appliance, Key};
 use cluster::host::Local;
 use cluster::pool_management::{
-    PoolManagement, boot_wait_reason, is_run_on, pool_management, server_of,
+    PoolManagement, boot_wait_reason, has_quorum, is_run_on, pool_management, server_of,
 };
 use control::operations::pool::PoolRequest;
 use control::{Failure, FailureKind, Request};
@@ -38,6 +38,12 @@ pub fn pools() -> BTreeSet<PoolName> {
     appliance.map_or_else(BTreeSet::new, |file| file.pools.into_keys().collect())
 }
 
+/// The same of an appliance with a cluster, which starts their servers.
+pub fn clustered_pools() -> BTreeSet<PoolName> {
+    let appliance = file().ok().flatten().filter(|file| file.heads.len() > 1);
+    appliance.map_or_else(BTreeSet::new, |file| file.pools.into_keys().collect())
+}
+
 /// The head that serves a pool of the appliance, by the cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Location {
@@ -64,9 +70,20 @@ pub fn unable_heads(pool: &PoolName) -> BTreeMap<String, String> {
 pub fn location(pool: &PoolName) -> Location {
     match server_of(&Local::default(), pool) {
         Some(Some(head)) => Location::Head(head),
+        Some(None) if !has_quorum(&Local::default()) => Location::Unknown(no_quorum(pool)),
         Some(None) => Location::NoHead,
         None => Location::Unknown(unknown_location(pool, boot_wait_reason())),
     }
+}
+
+/// The heads with quorum may serve the pool, and this head does not see them.
+fn no_quorum(pool: &PoolName) -> Failure {
+    let message = format!(
+        "the head that serves pool {pool} is unknown: this head does not serve it, and has no quorum"
+    );
+    Failure::new(FailureKind::NeedsConfirmation, message).advise(format!(
+        "run `bulkhead status {pool}` on a head with quorum; `bulkhead head alerts` shows how this head gets it again"
+    ))
 }
 
 /// `boot_wait`: why Pacemaker is not started yet on this head, if it has just booted.
@@ -193,14 +210,8 @@ pub fn refuse_destroy_or_export(
     pool: &PoolName,
     request: &Request,
 ) -> Result<(), Failure> {
-    let destroys = match request {
-        Request::Pool(PoolRequest::Close(_)) => false,
-        // A preview changes nothing.
-        Request::Pool(PoolRequest::Destroy(destroy)) if destroy.preview.is_wanted() => {
-            return Ok(());
-        }
-        Request::Pool(PoolRequest::Destroy(_)) => true,
-        _ => return Ok(()),
+    let Some(destroys) = destroys(request) else {
+        return Ok(());
     };
     let standing = || pool_management(&Local::default(), pool);
     let appliance = match file() {
@@ -221,6 +232,16 @@ pub fn refuse_destroy_or_export(
             let is_run = is_run_on(&Local::default(), pool, &units::host_name());
             judge_export(pool, standing, is_run, is_maintenance)
         }
+    }
+}
+
+/// Whether a request destroys the pool, or exports it; none if it does neither. A request without its confirmation is
+/// refused for this reason first: the confirmation would not help.
+fn destroys(request: &Request) -> Option<bool> {
+    match request {
+        Request::Pool(PoolRequest::Close(_)) => Some(false),
+        Request::Pool(PoolRequest::Destroy(destroy)) => (!destroy.preview.dry_run).then_some(true),
+        _ => None,
     }
 }
 
@@ -366,6 +387,24 @@ fn judge(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use control::operations::pool::destroy::Destroy;
+
+    /// The cluster has the pool: no confirmation or flag permits the destruction.
+    #[test]
+    fn destroy_without_its_confirmation_is_judged_before_it_is_previewed() {
+        let destroy = |dry_run, ask| {
+            let preview = control::operations::Preview { dry_run, ask };
+            let destroy = Destroy {
+                in_use: false,
+                preview,
+            };
+            destroys(&Request::Pool(destroy.into()))
+        };
+        assert_eq!(destroy(false, true), Some(true));
+        assert_eq!(destroy(false, false), Some(true));
+        assert_eq!(destroy(true, false), None);
+        assert_eq!(destroys(&Request::Status), None);
+    }
 
     /// Its Pacemaker is being started already.
     #[test]

@@ -90,6 +90,20 @@ pub fn server_of(machine: &dyn Host, pool: &PoolName) -> Option<Option<String>> 
     Some(heads_of(machine, pool)?.into_iter().next())
 }
 
+/// Whether the Pacemaker of `machine` has quorum; true if it does not respond. Without quorum it does not see the
+/// heads that may serve the pool.
+pub fn has_quorum(machine: &dyn Host) -> bool {
+    let invocation = Invocation::new("crm_mon", &["--output-as", "xml"]).within(LOCATE_WAIT);
+    let output = machine.run(&invocation).ok();
+    let output = output.filter(|output| output.code == 0);
+    let monitor = output.and_then(|output| Element::parse(&output.text()).ok());
+    monitor.is_none_or(|monitor| {
+        let summary = monitor.child("summary");
+        let decides = summary.and_then(|summary| summary.child("current_dc"));
+        decides.and_then(|dc| dc.attribute("with_quorum")) != Some("false")
+    })
+}
+
 fn heads_of(machine: &dyn Host, pool: &PoolName) -> Option<Vec<String>> {
     let invocation = Invocation::new("crm_resource", &["--resource", &pool_id(pool), "--locate"]);
     let output = machine.run(&invocation.within(LOCATE_WAIT)).ok()?;
@@ -162,6 +176,27 @@ mod tests {
             let head = expected.then(|| "left".to_owned()).or(other);
             assert_eq!(server_of(&Located(said), &pool), Some(head), "{said}");
         }
+    }
+
+    #[test]
+    fn pacemaker_without_quorum_is_distinguished_from_one_that_does_not_respond() {
+        struct Monitor(i32, &'static str);
+        impl Host for Monitor {
+            fn run(&self, _: &Invocation) -> Result<Output, RunError> {
+                let text = format!(
+                    r#"<pacemaker-result><summary><current_dc present="true" with_quorum="{}"/></summary></pacemaker-result>"#,
+                    self.1
+                );
+                Ok(Output {
+                    code: self.0,
+                    stdout: text.into_bytes(),
+                    ..Output::default()
+                })
+            }
+        }
+        assert!(has_quorum(&Monitor(0, "true")));
+        assert!(!has_quorum(&Monitor(0, "false")));
+        assert!(has_quorum(&Monitor(102, "false")));
     }
 
     #[test]
