@@ -222,6 +222,8 @@ def _leg_away_and_back(story: Story, lab: LegsLab, blocks: Blocks, serving: str,
     if not scan:
         raise ProofError("no data was copied to the returned legs")
     story.keep(f"{count}M were written during the outage; {scan[1]} were copied when the legs returned")
+    # The other head reports that the witness responds to it.
+    runtime.wait_until("each head can be lost", lambda: "any one head" in lab.on(serving, "bulkhead", "status", POOL), RETURN_SECONDS, 0.5)
 
 
 def _cut(lab: LegsLab, head: str) -> None:

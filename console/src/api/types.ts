@@ -1225,6 +1225,8 @@ export interface components {
             level: number;
             /** @description Its name in Pacemaker. */
             name: string;
+            /** @description The network of the appliance that its address belongs to, if known. */
+            network?: string | null;
             /**
              * Format: uint64
              * @description Start of the failure, in milliseconds since 1970.
@@ -2142,6 +2144,8 @@ export interface components {
         };
         /** @description A connection between two heads. */
         LinkView: {
+            /** @description Pools with addresses for clients in the network. */
+            client_pools?: string[];
             /** @description The head that reports the state. */
             from: string;
             /** @description The network. */
@@ -3456,7 +3460,10 @@ export interface components {
         };
         /** @description The failures that a pool survives now, by its current legs and the members that respond. */
         PoolSurvives: {
-            /** @description Heads on which the cluster would not start the pool, each with the reason. */
+            /**
+             * @description Heads that could not serve the pool, each with the reason: the cluster would not start it there, or too few members
+             *     respond to the head.
+             */
             cannot_serve?: {
                 [key: string]: string;
             };
@@ -3474,6 +3481,12 @@ export interface components {
             heads: string[];
             /** @description The loss of any of these heads stops the pool. */
             not_heads: string[];
+            /** @description It is unknown whether the pool survives the loss of any of these heads. */
+            uncertain_heads?: string[];
+            /** @description Heads of which it is unknown whether they could serve the pool, each with the reason. */
+            unknown?: {
+                [key: string]: string;
+            };
         };
         /** @description A pool that an administrator creates, once, on one head. */
         PoolToMake: {

@@ -17,6 +17,7 @@ export function LegsCard({ legs }: { legs: PoolLegs }) {
         Each group of disks lies on several heads. What is acknowledged is on every leg that is current. The record is of epoch {legs.epoch}.
       </p>
       {legs.survives && <p>{survived(legs.survives)}</p>}
+      {legs.survives && excluded(legs.survives).map((sentence) => <p class="muted" key={sentence}>{sentence}</p>)}
       <div class="legs">
         {heads.map((head) => (
           <section class="legs-head" key={head} aria-label={`Head ${head}`}>
@@ -38,11 +39,19 @@ export function LegsCard({ legs }: { legs: PoolLegs }) {
 }
 
 /** The failures that the pool survives now. */
-function survived({ disks, heads, not_heads, disks_without_head }: PoolSurvives): string {
+function survived({ disks, heads, not_heads, uncertain_heads, disks_without_head }: PoolSurvives): string {
   const some = (count: number) => (count === 0 ? "no disk" : count === 1 ? "any one disk" : `any ${count} disks`);
   const others = not_heads.length === 0 ? "" : `, not ${not_heads.join(" or ")}`;
-  const head = heads.length === 0 ? "no head" : `${heads.join(" or ")}${others}, and then ${some(disks_without_head)}`;
+  const unknown = uncertain_heads?.length ? ` (unknown for ${uncertain_heads.join(" or ")})` : "";
+  const head = heads.length === 0 ? `no head${unknown}` : `${heads.join(" or ")}${others}${unknown}, and then ${some(disks_without_head)}`;
   return `It survives the failure of ${some(disks)}, or the loss of ${head}.`;
+}
+
+/** The heads that could not serve the pool, or of which that is unknown. */
+function excluded({ cannot_serve, unknown }: PoolSurvives): string[] {
+  const unable = Object.entries(cannot_serve ?? {}).map(([head, why]) => `${head} cannot serve it: ${why}.`);
+  const unclear = Object.entries(unknown ?? {}).map(([head, why]) => `It is unknown whether ${head} could serve it: ${why}.`);
+  return [...unable, ...unclear];
 }
 
 function role(member: PoolLegMember): string {

@@ -1,6 +1,8 @@
 //! The legs of a pool as seen by its owner: the disks and heads, which legs are current, resynchronization, and the
 //! members of the record.
 
+pub mod reports;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -94,35 +96,48 @@ pub struct Survives {
     pub not_heads: Vec<String>,
     /// When one of `heads` is lost, any so many disks may fail in addition.
     pub disks_without_head: usize,
-    /// Heads on which the cluster would not start the pool, each with the reason.
+    /// Heads that could not serve the pool, each with the reason: the cluster would not start it there, or too few members
+    /// respond to the head.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cannot_serve: BTreeMap<String, String>,
+    /// It is unknown whether the pool survives the loss of any of these heads.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uncertain_heads: Vec<String>,
+    /// Heads of which it is unknown whether they could serve the pool, each with the reason.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub unknown: BTreeMap<String, String>,
 }
 
 impl Survives {
-    /// Excludes heads on which the cluster would not start the pool: the loss of a head stops the pool if no other head
-    /// can serve it. `server`: the head that serves it now.
+    /// Excludes heads that could not serve the pool, in addition to those that are excluded already: the loss of a head
+    /// stops the pool if no other head can serve it. `server`: the head that serves it now.
     pub fn exclude(&mut self, server: Option<&str>, cannot_serve: BTreeMap<String, String>) {
-        let all: Vec<String> = self.heads.iter().chain(&self.not_heads).cloned().collect();
+        self.cannot_serve.extend(cannot_serve);
+        let cannot_serve = &self.cannot_serve;
+        let all = self.heads.iter().chain(&self.not_heads);
+        let all: Vec<String> = all.chain(&self.uncertain_heads).cloned().collect();
         let is_survived = |lost: &String| {
             let is_served_elsewhere = server.is_some_and(|server| server != lost);
             let mut rest = all.iter().filter(|head| *head != lost);
             is_served_elsewhere || rest.any(|head| !cannot_serve.contains_key(head))
         };
-        let heads = std::mem::take(&mut self.heads);
-        let (heads, stopping): (Vec<_>, Vec<_>) = heads.into_iter().partition(is_survived);
-        self.not_heads.extend(stopping);
-        if heads.is_empty() {
+        let (heads, stopping): (Vec<_>, Vec<_>) = std::mem::take(&mut self.heads)
+            .into_iter()
+            .partition(is_survived);
+        let (uncertain, more): (Vec<_>, Vec<_>) = std::mem::take(&mut self.uncertain_heads)
+            .into_iter()
+            .partition(is_survived);
+        self.not_heads.extend(stopping.into_iter().chain(more));
+        if heads.is_empty() && uncertain.is_empty() {
             self.disks_without_head = 0;
         }
-        self.heads = heads;
-        self.cannot_serve = cannot_serve;
+        (self.heads, self.uncertain_heads) = (heads, uncertain);
     }
 
     /// The consequence of a further failure; `None` if the pool survives the loss of any disk and of any head.
     pub fn risk(&self, pool: &str) -> Option<String> {
         let heads = self.not_heads.join(" or ");
-        match (self.disks, &*heads) {
+        let certain = match (self.disks, &*heads) {
             (0, "") => Some(format!(
                 "one copy only: if one more disk fails, {pool} is down"
             )),
@@ -131,6 +146,16 @@ impl Survives {
             )),
             (_, "") => None,
             (_, heads) => Some(format!("if {heads} is lost, {pool} is down")),
+        };
+        let uncertain = match self.uncertain_heads.join(" or ") {
+            none if none.is_empty() => None,
+            heads => Some(format!(
+                "it is unknown whether {pool} survives the loss of {heads}"
+            )),
+        };
+        match (certain, uncertain) {
+            (Some(certain), Some(uncertain)) => Some(format!("{certain}; {uncertain}")),
+            (certain, uncertain) => certain.or(uncertain),
         }
     }
 }

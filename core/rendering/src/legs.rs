@@ -35,6 +35,12 @@ pub fn legs(view: &LegsView) -> String {
         for (head, why) in &survives.cannot_serve {
             let _ = writeln!(text, "          {head} cannot serve it: {why}");
         }
+        for (head, why) in &survives.unknown {
+            let _ = writeln!(
+                text,
+                "          it is unknown whether {head} could serve it: {why}"
+            );
+        }
     }
     let mut table = Table::new(&["LEG", "STATE", "SINCE", ">COPIED", ">LEFT", "TIME LEFT"]);
     for leg in &view.legs {
@@ -59,8 +65,13 @@ fn failures(survives: &Survives) -> String {
         1 => "any one disk".to_owned(),
         count => format!("any {count} disks"),
     };
+    let uncertain = match survives.uncertain_heads.join(" or ") {
+        none if none.is_empty() => none,
+        heads => format!(" (unknown for {heads})"),
+    };
     let heads = match (&*survives.heads, &*survives.not_heads) {
         ([], _) => "no head".to_owned(),
+        (heads, []) if !uncertain.is_empty() => heads.join(" or "),
         (heads, []) => format!("any one head ({})", heads.join(", ")),
         (heads, others) => format!("{}, not {}", heads.join(" or "), others.join(" or ")),
     };
@@ -68,7 +79,7 @@ fn failures(survives: &Survives) -> String {
         true => String::new(),
         false => format!(", and then {}", disks(survives.disks_without_head)),
     };
-    format!("{}; {heads}{beyond}", disks(survives.disks))
+    format!("{}; {heads}{uncertain}{beyond}", disks(survives.disks))
 }
 
 /// Returns a member's name. While the removal of a witness is pending, it still has a vote.
@@ -178,6 +189,30 @@ mod tests {
             [
                 "survives: any one disk; b, not a, and then no disk",
                 "          b cannot serve it: it is in standby",
+            ]
+        );
+    }
+
+    #[test]
+    fn head_without_a_report_is_unknown() {
+        let unknown = ("b".to_owned(), "it sends no report".to_owned());
+        let view = LegsView {
+            survives: Some(Survives {
+                disks: 1,
+                heads: vec!["b".to_owned()],
+                uncertain_heads: vec!["a".to_owned()],
+                unknown: [unknown].into(),
+                ..Survives::default()
+            }),
+            ..LegsView::default()
+        };
+        let text = legs(&view);
+        let lines: Vec<&str> = text.lines().skip(1).take(2).collect();
+        assert_eq!(
+            lines,
+            [
+                "survives: any one disk; b (unknown for a), and then no disk",
+                "          it is unknown whether b could serve it: it sends no report",
             ]
         );
     }

@@ -8,6 +8,7 @@
 
 mod alone;
 pub mod arguments;
+mod connections;
 mod files;
 mod identity;
 mod inspect;

@@ -32,7 +32,7 @@ pub(crate) struct Listener {
 
 impl Listener {
     pub(crate) fn start(
-        file: &LegsFile,
+        file: &Arc<LegsFile>,
         identity: &Identity,
         member: &Arc<Member>,
         folder: &Path,
@@ -84,7 +84,8 @@ impl Listener {
                 ear.receive(received);
             }
         };
-        let links = Links::start(me, boot, identity, peers, receive)?;
+        let links = Arc::new(Links::start(me, boot, identity, peers, receive)?);
+        crate::connections::start(&links, Arc::clone(file), folder)?;
         let thread = std::thread::Builder::new().name("leg-listen".into());
         thread.spawn(move || send_request(&links, &ear, heart, witness))?;
         Ok(listener)

@@ -18,6 +18,7 @@ use takeover::timeline::TimedStep;
 use units::{HeadName, PoolName};
 
 use crate::fill::FillStore;
+use crate::report::PeerReport;
 use crate::view::{
     ApplianceFile, DiskView, DrillView, DropsView, HardwareFault, HeadView, LinkView, Overview,
     PowerView, ReceiverTest, ReceiverView, Safeguards, Said, Sensor, SentMessage,
@@ -229,6 +230,10 @@ pub trait Backend: Send + Sync + 'static {
     /// Which of these keys are missing on this head; `None` if that is not known by the deadline. After it no more key
     /// commands are started.
     fn missing_keys(&self, keys: &[KeyView], deadline: Instant) -> Option<Vec<MissingKey>>;
+    /// The report of this head about itself, for the other heads.
+    fn report(&self) -> PeerReport {
+        PeerReport::default()
+    }
     /// The current state of the cluster and the file.
     fn cluster_state(&self) -> ClusterState;
     /// The steps of takeovers of a pool in the logs of this head.

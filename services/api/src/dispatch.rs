@@ -61,6 +61,7 @@ fn between_heads() -> Router<Arc<Api>> {
         .route(peer::ACCOUNTS, get(peer::accounts))
         .route(peer::TAKEOVER_STEPS, get(crate::takeovers::steps))
         .route(peer::HARDWARE, get(crate::hardware_faults::own))
+        .route(peer::REPORT, get(crate::head_reports::own))
         .route(peer::NOTIFICATIONS, get(crate::notifications::report))
         .route(peer_keys::MISSING_KEYS, post(peer_keys::missing))
         .route(peer_keys::LIST, post(peer_keys::list))

@@ -537,6 +537,7 @@ fn resources_for_heads_are_refused_to_all_users() {
         ("GET", crate::peer::TAKEOVER_STEPS),
         ("GET", crate::peer::HARDWARE),
         ("GET", crate::peer::NOTIFICATIONS),
+        ("GET", crate::peer::REPORT),
         ("POST", crate::peer_keys::MISSING_KEYS),
         ("POST", crate::peer_keys::LIST),
     ] {

@@ -36,6 +36,7 @@ use zeroize::Zeroizing;
 use crate::accounts::Merge;
 use crate::audit::{Audit, Entry};
 use crate::caller::{By, Caller, Link, ROLE_HEADER, USER_HEADER};
+use crate::report::PeerReport;
 use crate::view::HardwareFault;
 use crate::{Accounts, Api, Role};
 
@@ -53,6 +54,8 @@ const PROOF_DIGITS_MAX: usize = 128;
 const PROOF_HEADER: &str = "x-bulkhead-proof";
 /// The path of the faults of the disks of a head.
 pub const HARDWARE: &str = "/api/v1/peer/hardware";
+/// The path of the report of a head about itself.
+pub const REPORT: &str = "/api/v1/peer/report";
 /// Separates these proofs from other uses of the key.
 const PURPOSE: &[u8] = b"bulkhead head api 1";
 /// The label of a channel binding (RFC 9266, section 2).
@@ -290,6 +293,11 @@ impl Peers {
     /// The faults that the hardware of `head` reports.
     pub(crate) fn hardware_faults(&self, head: &str) -> Option<Vec<HardwareFault>> {
         self.look(head, HARDWARE)
+    }
+
+    /// The report of `head` about itself. Its format is that of this release or of an earlier one.
+    pub(crate) fn report(&self, head: &str) -> Option<PeerReport> {
+        self.look(head, REPORT)
     }
 
     /// The state of messages about alerts of `head`. May block.

@@ -19,6 +19,7 @@ use units::PoolName;
 use crate::backend::MissingKey;
 use crate::caller::{By, Caller};
 use crate::peer::{Peers, unreachable};
+use crate::report::PeerReport;
 use crate::{Api, Role};
 
 /// The path of the query for missing keys.
@@ -59,15 +60,17 @@ impl Peers {
     ///
     /// The head does not respond, or no longer serves it.
     pub async fn legs(&self, head: &str, pool: &PoolName) -> Result<Option<LegsView>, Failure> {
-        #[derive(serde::Deserialize)]
-        struct Pool {
-            legs: Option<LegsView>,
-        }
-        let target = format!("/api/v1/pools/{pool}");
-        let pool: Pool = self
-            .answer(head, &Method::GET, &target, Bytes::new())
-            .await?;
-        Ok(pool.legs)
+        Ok(self.pool_status(head, pool).await?.pool.legs)
+    }
+
+    /// The report of `head` about itself: the members that respond to it, and its appliance file.
+    ///
+    /// # Errors
+    ///
+    /// The head does not respond, or is of an earlier release.
+    pub async fn head_report(&self, head: &str) -> Result<PeerReport, Failure> {
+        self.answer(head, &Method::GET, crate::peer::REPORT, Bytes::new())
+            .await
     }
 
     /// The status of a pool that `head` serves.

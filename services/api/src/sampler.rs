@@ -15,6 +15,7 @@ use units::PoolName;
 use crate::audit::Audit;
 use crate::backend::{Backend, ClusterState, Listener, Notifier, PeerLosses, PoolLocation};
 use crate::hardware_faults::HardwareFaults;
+use crate::head_reports::{HeadReports, Reported};
 use crate::operations::Operations;
 use crate::peer::Peers;
 use crate::takeovers::{LogSources, Takeovers};
@@ -64,6 +65,8 @@ pub struct Seen {
     pub client_losses: Arc<Vec<PeerLosses>>,
     /// The state of the cluster and the appliance file.
     pub cluster_state: Arc<ClusterState>,
+    /// The reports of the heads about themselves.
+    pub reported: Arc<Reported>,
     at: Option<Instant>,
     /// Whether no later change happened through this head.
     is_current: bool,
@@ -94,6 +97,7 @@ struct SamplerThread {
     /// Since when servers of this head respond slowly.
     slow: BTreeMap<String, u64>,
     hardware: HardwareFaults,
+    reports: HeadReports,
 }
 
 impl Sampler {
@@ -176,7 +180,8 @@ impl Sampler {
         let seen = self.seen.read().expect("no holder panics");
         if let Some(place) = seen.cluster_state.pools.get(&status.name) {
             let server = place.served_by.as_deref();
-            control::answer::exclude_heads(status, server, &place.cannot_serve);
+            let reports = &seen.reported.members;
+            control::answer::exclude_heads(status, server, &place.cannot_serve, reports);
         }
     }
 
@@ -203,9 +208,18 @@ impl Sampler {
     fn look(&self, looking: &mut SamplerThread) {
         let changes = self.changes.load(Ordering::Acquire);
         let before = self.seen();
-        let (cluster_state, surroundings_at) = match before.surroundings_at {
-            Some(at) if at.elapsed() < CLUSTER_STATE_INTERVAL => (before.cluster_state.clone(), at),
-            _ => (Arc::new(self.backend.cluster_state()), Instant::now()),
+        let (cluster_state, reported, surroundings_at) = match before.surroundings_at {
+            Some(at) if at.elapsed() < CLUSTER_STATE_INTERVAL => {
+                (before.cluster_state.clone(), before.reported.clone(), at)
+            }
+            _ => {
+                let state = self.backend.cluster_state();
+                let (backend, peers) = (self.backend.as_ref(), looking.peers.as_ref());
+                let reported = looking
+                    .reports
+                    .query(backend, &state.heads, peers, now_ms());
+                (Arc::new(state), Arc::new(reported), Instant::now())
+            }
         };
         let here = self.backend.head();
         let mut statuses = BTreeMap::new();
@@ -217,7 +231,7 @@ impl Sampler {
                 looking
                     .listeners
                     .insert(pool.to_string(), listeners(&status));
-                let status = with_able_heads(*status, &here, &cluster_state);
+                let status = with_able_heads(*status, &here, &cluster_state, &reported);
                 statuses.insert(pool.to_string(), Arc::new(status));
                 looking.slow.remove(pool.as_str());
             } else if self.backend.is_slow(pool) {
@@ -248,7 +262,7 @@ impl Sampler {
                 .as_ref()
                 .and_then(|peers| peers.status(by, name));
             if let Some(status) = status {
-                let status = with_able_heads(status, by, &cluster_state);
+                let status = with_able_heads(status, by, &cluster_state, &reported);
                 statuses.insert(name.clone(), Arc::new(status));
             }
             if let Ok(pool) = name.parse() {
@@ -267,7 +281,7 @@ impl Sampler {
         );
         let mut overview = self.overview_of(
             here,
-            &cluster_state,
+            (&cluster_state, &reported),
             (&served, &looking.slow),
             &left,
             &statuses,
@@ -297,6 +311,7 @@ impl Sampler {
             statuses,
             client_losses,
             cluster_state,
+            reported,
             at: Some(Instant::now()),
             is_current: self.changes.load(Ordering::Acquire) == changes,
             surroundings_at: Some(surroundings_at),
@@ -311,7 +326,7 @@ impl Sampler {
     fn overview_of(
         &self,
         here: String,
-        cluster_state: &ClusterState,
+        (cluster_state, reported): (&ClusterState, &Reported),
         (served, slow): (&BTreeMap<String, String>, &BTreeMap<String, u64>),
         left: &[PoolName],
         statuses: &BTreeMap<String, Arc<Status>>,
@@ -358,7 +373,7 @@ impl Sampler {
                 .map_or_else(Vec::new, Notifier::receivers),
             operations: self.operations.list(),
         };
-        overview.alerts = alerts::of(&overview, &cluster_state.problems);
+        overview.alerts = alerts::of(&overview, &all_problems(cluster_state, reported));
         overview
     }
 
@@ -403,7 +418,11 @@ impl Sampler {
 /// sampling process has observed are missing. May block for as long as other heads do not respond.
 pub fn alerts_now(backend: Arc<dyn Backend>, peers: Peers) -> Vec<Alert> {
     let sampler = Sampler::new(backend, Arc::new(Operations::default()));
-    sampler.looking.lock().expect("no holder panics").peers = Some(peers);
+    {
+        let mut looking = sampler.looking.lock().expect("no holder panics");
+        looking.peers = Some(peers);
+        looking.reports = HeadReports::once();
+    }
     let seen = sampler.fresh();
     let mut overview = (*seen.overview).clone();
     let own = overview.this_head.clone();
@@ -417,14 +436,29 @@ pub fn alerts_now(backend: Arc<dyn Backend>, peers: Peers) -> Vec<Alert> {
         .iter_mut()
         .filter(|pool| is_away(pool))
         .for_each(|pool| pool.state = "served".to_owned());
-    alerts::of(&overview, &seen.cluster_state.problems)
+    alerts::of(
+        &overview,
+        &all_problems(&seen.cluster_state, &seen.reported),
+    )
+}
+
+/// The problems of this head, and those that the reports of the other heads show.
+fn all_problems(cluster_state: &ClusterState, reported: &Reported) -> Vec<String> {
+    let own = cluster_state.problems.iter();
+    own.chain(&reported.problems).cloned().collect()
 }
 
 /// Corrects the failures that the pool survives by the state of the heads in the cluster, which the pool's server cannot
 /// query. `by`: the head that serves it.
-fn with_able_heads(mut status: Status, by: &str, cluster_state: &ClusterState) -> Status {
+fn with_able_heads(
+    mut status: Status,
+    by: &str,
+    cluster_state: &ClusterState,
+    reported: &Reported,
+) -> Status {
     if let Some(place) = cluster_state.pools.get(&status.pool.name) {
-        control::answer::exclude_heads(&mut status.pool, Some(by), &place.cannot_serve);
+        let reports = &reported.members;
+        control::answer::exclude_heads(&mut status.pool, Some(by), &place.cannot_serve, reports);
     }
     status
 }

@@ -14,12 +14,14 @@ use api::backend::{
     Listener, PeerLosses, Progress,
 };
 use api::fill::FillStore;
+use api::report::{FileReport, PeerReport};
 use api::view::{DiskView, DrillView, DropsView, HardwareFault, PowerView, Said, Sensor};
 use api::{Backend, Notifier};
 use cluster::host::{Host as _, Local};
 use cluster::process::Invocation;
 use control::answer::{Done, PoolSummary};
 use control::key::KeyView;
+use control::legs::reports::MemberReport;
 use control::operations::pool::create::PoolCreate;
 use control::request::ServerRequest;
 use control::{Answer, Client, Failure, FailureKind, Request};
@@ -376,6 +378,18 @@ impl Backend for Host {
 
     fn missing_keys(&self, keys: &[KeyView], deadline: Instant) -> Option<Vec<api::MissingKey>> {
         crate::move_keys::missing_on_this_host(keys, deadline)
+    }
+
+    fn report(&self) -> PeerReport {
+        let state_dir = &self.common.settings.state_dir;
+        let file = match cluster::appliance_file::load(&self.args.file) {
+            Err(failure) if failure.kind == FailureKind::NotFound => None,
+            file => Some(FileReport::of(&file.map_err(|failure| failure.message))),
+        };
+        PeerReport {
+            members: MemberReport::read(state_dir, api::now_ms()),
+            file,
+        }
     }
 
     fn cluster_state(&self) -> ClusterState {

@@ -3,6 +3,7 @@
 
 use appliance::Appliance;
 use control::calendar::utc;
+use control::legs::reports::{HeadReport, MemberReport, may_move};
 use control::legs::{LegState, LegView, LegsView};
 use control::operations::pool::PoolRequest;
 use control::{Answer, Failure, FailureKind, Request};
@@ -39,10 +40,47 @@ pub fn check(
         })?,
     };
     match legs {
-        Ok(Some(legs)) => refuse(pool, (from, to), &legs).map(|()| None),
+        Ok(Some(legs)) => {
+            refuse(pool, (from, to), &legs)?;
+            members(common, appliance, way, (pool, to), &legs)
+        }
         Ok(None) => Ok(None),
         Err(why) => Ok(Some(format!("the state of its legs is unknown: {why}"))),
     }
+}
+
+/// Refuses a head to which too few members of the record respond. Returns a remark if that is unknown.
+fn members(
+    common: &Common,
+    appliance: &Appliance,
+    way: &PeerAccess,
+    (pool, to): (&PoolName, &HeadName),
+    legs: &LegsView,
+) -> Result<Option<String>, Failure> {
+    let unpublished = || "its bulkhead-leg-server publishes no connections".to_owned();
+    let report = match to.as_str() == engine::host_name() {
+        true => {
+            MemberReport::read(&common.settings.state_dir, api::now_ms()).ok_or_else(unpublished)
+        }
+        false => with_peers(appliance, way, &[to], async |peers| {
+            let report = peers.head_report(to.as_str()).await;
+            let report = report.map_err(|failure| failure.message)?;
+            report.members.ok_or_else(unpublished)
+        })?,
+    };
+    let report = match report {
+        Ok(report) => HeadReport::Members(report),
+        Err(why) => HeadReport::Unknown {
+            why,
+            is_lasting: false,
+        },
+    };
+    may_move(legs, to.as_str(), &report).map_err(|(why, action)| {
+        let message = format!(
+            "{to} cannot take {pool} over: {why}, so it could not open it. Nothing was stopped"
+        );
+        Failure::new(FailureKind::Unavailable, message).advise(action)
+    })
 }
 
 /// Refuses if `to` has legs in a group, and none of them is current.

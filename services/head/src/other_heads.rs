@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use control::answer::Status;
+use control::legs::reports::MemberReport;
 use control::{Answer, Failure, Request};
 use pool_access::common::Common;
 use pool_access::managed;
@@ -50,6 +51,13 @@ impl Peers<'_> {
 impl OtherHeads for Peers<'_> {
     fn status(&self, head: &str, pool: &PoolName) -> Result<Status, String> {
         self.ask(head, async |peers| peers.pool_status(head, pool).await)
+    }
+
+    fn members(&self, head: &str) -> Result<MemberReport, String> {
+        let report = self.ask(head, async |peers| peers.head_report(head).await)?;
+        report.members.ok_or_else(|| {
+            "its bulkhead-leg-server does not run, or is of an earlier release".to_owned()
+        })
     }
 
     fn list(&self, head: &str, pool: &PoolName, request: &Request) -> Result<Answer, String> {

@@ -32,6 +32,7 @@ mod reidentify;
 pub mod rescue;
 pub mod sockets;
 pub mod stream;
+mod unable_heads;
 pub mod watch;
 
 pub use access::*;

@@ -8,8 +8,9 @@ use crate::common::Common;
 use crate::managed;
 use crate::places;
 use crate::sockets;
+use crate::unable_heads;
 use control::answer::{PoolStatus, PoolSummary, Status};
-use control::legs::LegsView;
+use control::legs::reports::MemberReport;
 use control::operations::{PoolSelector, TableOptions, filesystem, pool, snapshot, target, volume};
 use control::request::{
     FilesystemRequest, PoolRequest, SnapshotRequest, TargetRequest, VolumeRequest,
@@ -34,6 +35,12 @@ pub trait OtherHeads: Sync {
     ///
     /// The reason, in words, if the head does not respond in time or refuses.
     fn list(&self, head: &str, pool: &PoolName, request: &Request) -> Result<Answer, String>;
+    /// Returns the connections of the leg-server of `head` to the members of records.
+    ///
+    /// # Errors
+    ///
+    /// The reason, in words, if the head does not respond in time, or publishes none.
+    fn members(&self, head: &str) -> Result<MemberReport, String>;
 }
 
 /// No other head is queried: completions must not wait for a network, and a shelf has no heads yet.
@@ -45,6 +52,10 @@ impl OtherHeads for NoOtherHeads {
     }
 
     fn list(&self, head: &str, _: &PoolName, _: &Request) -> Result<Answer, String> {
+        Err(format!("{head} is not queried"))
+    }
+
+    fn members(&self, head: &str) -> Result<MemberReport, String> {
         Err(format!("{head} is not queried"))
     }
 }
@@ -168,7 +179,12 @@ pub fn ask(
         PoolSelector::Single => request_selected(common, heads, request, progress)?,
     };
     if asked.answers.iter_mut().any(|one| unserved(one).is_some()) {
-        let left = sockets::look(common).left;
+        let mut left = sockets::look(common).left;
+        if !common.maintenance {
+            // The cluster starts their servers, on any head.
+            let clustered = managed::clustered_pools();
+            left.retain(|pool| !clustered.contains(pool));
+        }
         for answer in &mut asked.answers {
             if let Some(status) = unserved(answer) {
                 let pool = status.name.parse().ok();
@@ -179,32 +195,10 @@ pub fn ask(
             advise_to_serve(answer, &left);
         }
     }
-    asked.answers.iter_mut().for_each(exclude_unable_heads);
-    Ok(asked)
-}
-
-/// Corrects the failures that a pool survives by the state of the heads in the cluster.
-fn exclude_unable_heads(answer: &mut Answer) {
-    let status = match answer {
-        Answer::Status(status) => &mut status.pool,
-        Answer::Pool(status) => &mut **status,
-        _ => return,
-    };
-    let has_heads = |legs: &LegsView| legs.survives.is_some();
-    let (true, Ok(pool)) = (
-        status.legs.as_ref().is_some_and(has_heads),
-        status.name.parse(),
-    ) else {
-        return;
-    };
-    let unable = managed::unable_heads(&pool);
-    if !unable.is_empty() {
-        let server = match managed::location(&pool) {
-            managed::Location::Head(head) => Some(head),
-            managed::Location::NoHead | managed::Location::Unknown(_) => None,
-        };
-        control::answer::exclude_heads(status, server.as_deref(), &unable);
+    for answer in &mut asked.answers {
+        unable_heads::exclude(common, &|head: &str| heads.members(head), answer);
     }
+    Ok(asked)
 }
 
 /// Whether the request only reads, and is for all pools where none is named: other heads can answer it for theirs.
@@ -847,6 +841,10 @@ mod tests {
                 "right" => Ok(Answer::Volumes(Vec::new())),
                 _ => Err("connection refused".to_owned()),
             }
+        }
+
+        fn members(&self, _: &str) -> Result<MemberReport, String> {
+            Err("connection refused".to_owned())
         }
     }
 
