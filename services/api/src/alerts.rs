@@ -2,6 +2,7 @@
 
 mod alone;
 mod cause;
+mod network;
 mod safeguards;
 
 use std::collections::BTreeMap;
@@ -13,13 +14,15 @@ use units::PoolName;
 
 use self::cause::Causes;
 use crate::fill::ALERT_DAYS;
-use crate::view::{Alert, HeadView, LinkView, Overview, PoolOverview};
+use crate::view::{Alert, HeadView, Overview, PoolOverview};
 
 const ERROR: &str = "error";
 const WARNING: &str = "warning";
 const INFO: &str = "info";
 /// The start of the sentence about a pool without a server.
 const NOT_SERVED: &str = "no head serves";
+/// The start of the sentence about a pool that another head may serve, which this head cannot know.
+const UNKNOWN_SERVER: &str = "it is unknown whether another head serves";
 /// The start of the sentence about a pool with failures on every head.
 const GIVEN_UP: &str = "the cluster gave up serving";
 
@@ -89,32 +92,7 @@ pub fn of(overview: &Overview, problems: &[String]) -> Vec<Alert> {
         let sentence = format!("{} is {}", head.name, head.state);
         alerts.push(with_advice(severity, &about, sentence, Some(&advice)));
     }
-    // A lost head is not reached over any network.
-    let is_explained = |link: &LinkView| {
-        [&link.from, &link.to]
-            .iter()
-            .any(|head| causes.is_lost(head))
-    };
-    let links = overview.links.iter();
-    let links = links.filter(|link| link.state == "down" && !is_explained(link));
-    for link in links {
-        let about = format!("network {}", link.network);
-        let sentence = format!(
-            "{} does not reach {} over {}",
-            link.from, link.to, link.network
-        );
-        let advice = Advice::new(
-            Severity::Warning,
-            "check the cable, the switch and the interfaces of both heads",
-            "",
-        )
-        .by("corosync-cfgtool -s")
-        .risking(Some(format!(
-            "if the other networks between {} and {} fail, too, one of them is powered off",
-            link.from, link.to
-        )));
-        alerts.push(with_advice(WARNING, &about, sentence, Some(&advice)));
-    }
+    network::of_links(overview, &causes, &mut alerts);
     for pool in &overview.pools {
         match safeguards::explains(overview, &pool.name) {
             true => of_problems(pool, &mut alerts),
@@ -127,6 +105,7 @@ pub fn of(overview: &Overview, problems: &[String]) -> Vec<Alert> {
     of_exclusions(overview, &causes, &mut alerts);
     of_receivers(overview, &mut alerts);
     causes.fold_into(&mut alerts);
+    network::fold_into(overview, &mut alerts);
     let problems = alone::fold_into(overview, problems, &mut alerts);
     for problem in problems {
         alerts.push(alert(WARNING, "appliance", problem.clone(), None));
@@ -167,9 +146,17 @@ fn of_unserved(overview: &Overview, pool: &PoolOverview) -> Advice {
         _ if overview.heads.is_empty() => {
             advice("start its server").by(format!("bulkhead pool-server {}", pool.name))
         }
+        Some(_) if overview.heads.iter().all(|head| head.state == "standby") => advice(
+            "after an interrupted `bulkhead appliance shutdown`, start the appliance; heads in maintenance return by \
+             `bulkhead appliance maintenance HEAD off`",
+        )
+        .by("bulkhead appliance start --ssh"),
         Some(head) if !is_any("online") => {
             advice("end the maintenance of a head: no other one that may serve the pool is online")
                 .by(format!("bulkhead appliance maintenance {} off", head.name))
+        }
+        _ if overview.safeguards.has_quorum == Some(false) => {
+            advice("query a head with quorum, or reconnect this one").by("corosync-quorumtool -s")
         }
         None if is_blind(overview) => advice(
             "after a shutdown of the appliance, start it: Pacemaker does not run on this head",
@@ -189,12 +176,19 @@ fn of_pool(
     let about = format!("pool {}", pool.name);
     let name = &pool.name;
     match pool.state.as_str() {
+        // The cluster does not have it, which is one of its problems.
+        "stopped" if !pool.problems.is_empty() => {}
         "stopped" => alerts.push(with_advice(
             ERROR,
             &about,
-            match is_blind(overview) {
-                true => format!("{NOT_SERVED} {name}, as far as this head can see"),
-                false => format!("{NOT_SERVED} {name}"),
+            match (is_blind(overview), overview.safeguards.has_quorum) {
+                (true, _) => format!("{NOT_SERVED} {name}, as far as this head can see"),
+                // The heads with quorum may serve it.
+                (false, Some(false)) => format!(
+                    "{UNKNOWN_SERVER} {name}: {} does not serve it, and has no quorum",
+                    overview.this_head
+                ),
+                (false, _) => format!("{NOT_SERVED} {name}"),
             },
             Some(&of_unserved(overview, pool)),
         )),
@@ -366,7 +360,8 @@ fn of_receivers(overview: &Overview, alerts: &mut Vec<Alert>) {
 
 /// Whether an alert says that no head serves a pool.
 fn is_unserved(sentence: &str) -> bool {
-    sentence.starts_with(NOT_SERVED) || sentence.starts_with(GIVEN_UP)
+    let begins = [NOT_SERVED, UNKNOWN_SERVER, GIVEN_UP];
+    begins.iter().any(|begin| sentence.starts_with(begin))
 }
 
 fn of_problems(pool: &PoolOverview, alerts: &mut Vec<Alert>) {
@@ -461,6 +456,22 @@ fn of_device(
     alerts.push(with_advice(WARNING, about, why, Some(&advice)));
 }
 
+/// Sets the start of alerts without one to that of the same alert in `observed`.
+pub fn date(alerts: &mut [Alert], observed: &[Alert]) {
+    for alert in alerts.iter_mut().filter(|alert| alert.since_ms.is_none()) {
+        let known = observed.iter().find(|known| key(known) == key(alert));
+        alert.since_ms = known.and_then(|known| known.since_ms);
+    }
+}
+
+/// Counts in a sentence change while the condition stays the same.
+fn key(alert: &Alert) -> (String, String) {
+    let sentence = alert
+        .sentence
+        .replace(|letter: char| letter.is_ascii_digit(), "");
+    (alert.about.clone(), sentence)
+}
+
 /// The start of each alert, where its subject does not provide one.
 #[derive(Default)]
 pub struct FirstSeen(BTreeMap<(String, String), u64>);
@@ -470,11 +481,7 @@ impl FirstSeen {
     pub fn note(&mut self, alerts: &mut [Alert], now_ms: u64) {
         let mut still = BTreeMap::new();
         for alert in alerts {
-            // Counts in a sentence change while the condition stays the same.
-            let sentence = alert
-                .sentence
-                .replace(|letter: char| letter.is_ascii_digit(), "");
-            let key = (alert.about.clone(), sentence);
+            let key = key(alert);
             let first_ms = self.0.get(&key).copied().unwrap_or(now_ms);
             alert.since_ms.get_or_insert(first_ms);
             still.insert(key, first_ms);
@@ -496,7 +503,7 @@ fn resource_of(pool: &str) -> String {
 mod tests {
     use super::*;
     use crate::fill::ForecastView;
-    use crate::view::HeadView;
+    use crate::view::{HeadView, LinkView};
     use control::answer::PoolSpace;
 
     fn pool(change: impl FnOnce(&mut PoolOverview)) -> PoolOverview {
@@ -901,6 +908,20 @@ mod tests {
         assert!(alerts_for(|status| status.advice = vec![wait]).is_empty());
     }
 
+    /// A command with a single sample has the start from the daemon of its head.
+    #[test]
+    fn alert_of_a_single_check_has_the_start_that_the_daemon_observed() {
+        let new = |sentence: &str| alert(WARNING, "pool tank", sentence.to_owned(), None);
+        let mut alerts = vec![new("sda has 4 errors"), new("sdb is FAULTED")];
+        let observed = Alert {
+            since_ms: Some(70),
+            ..new("sda has 3 errors")
+        };
+        date(&mut alerts, &[observed]);
+        let starts: Vec<_> = alerts.iter().map(|alert| alert.since_ms).collect();
+        assert_eq!(starts, [Some(70), None]);
+    }
+
     #[test]
     fn alert_keeps_its_start_time_when_its_numbers_change() {
         let mut seen = FirstSeen::default();
@@ -941,10 +962,8 @@ mod tests {
         };
         for (states, expected) in [
             (&[][..], "bulkhead pool-server tank"),
-            (
-                &["standby", "standby"],
-                "bulkhead appliance maintenance left off",
-            ),
+            // A shutdown that was interrupted.
+            (&["standby", "standby"], "bulkhead appliance start --ssh"),
             (
                 &["offline", "standby"],
                 "bulkhead appliance maintenance right off",

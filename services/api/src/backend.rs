@@ -64,6 +64,8 @@ pub struct PoolLocation {
     pub addresses: Vec<String>,
     /// Heads on which the cluster would not start it now, each with the reason.
     pub cannot_serve: BTreeMap<String, String>,
+    /// Why the cluster cannot serve it on any head, in a sentence: the file of this head names another pool.
+    pub problem: Option<String>,
 }
 
 /// The kernel's counters of an interface since it came up.

@@ -37,7 +37,7 @@ use crate::accounts::Merge;
 use crate::audit::{Audit, Entry};
 use crate::caller::{By, Caller, Link, ROLE_HEADER, USER_HEADER};
 use crate::report::PeerReport;
-use crate::view::HardwareFault;
+use crate::view::{HardwareFault, Overview};
 use crate::{Accounts, Api, Role};
 
 /// The path of the greeting.
@@ -293,6 +293,11 @@ impl Peers {
     /// The faults that the hardware of `head` reports.
     pub(crate) fn hardware_faults(&self, head: &str) -> Option<Vec<HardwareFault>> {
         self.look(head, HARDWARE)
+    }
+
+    /// The overview of `head`.
+    pub(crate) fn overview(&self, head: &str) -> Option<Overview> {
+        self.look(head, "/api/v1/overview")
     }
 
     /// The report of `head` about itself. Its format is that of this release or of an earlier one.

@@ -416,7 +416,10 @@ impl Sampler {
 
 /// The alerts from a single sample, in a process that does not serve the API. Start times that only a continuously
 /// sampling process has observed are missing. May block for as long as other heads do not respond.
+///
+/// `peers` includes this head: its running daemon knows the start of alerts.
 pub fn alerts_now(backend: Arc<dyn Backend>, peers: Peers) -> Vec<Alert> {
+    let observed = peers.overview(&backend.head());
     let sampler = Sampler::new(backend, Arc::new(Operations::default()));
     {
         let mut looking = sampler.looking.lock().expect("no holder panics");
@@ -436,10 +439,14 @@ pub fn alerts_now(backend: Arc<dyn Backend>, peers: Peers) -> Vec<Alert> {
         .iter_mut()
         .filter(|pool| is_away(pool))
         .for_each(|pool| pool.state = "served".to_owned());
-    alerts::of(
+    let mut alerts = alerts::of(
         &overview,
         &all_problems(&seen.cluster_state, &seen.reported),
-    )
+    );
+    if let Some(observed) = observed {
+        alerts::date(&mut alerts, &observed.alerts);
+    }
+    alerts
 }
 
 /// The problems of this head, and those that the reports of the other heads show.
@@ -512,7 +519,11 @@ fn pool_overview(
         nbd_count: status.map_or(0, |status| status.nbd.len() as u64),
         session_count: status.map_or(0, sessions),
         uptime_s: status.and_then(|status| Some(status.server.as_ref()?.uptime_s)),
-        problems: status.map_or_else(Vec::new, |status| status.problems.clone()),
+        problems: match (status, by) {
+            (Some(status), _) => status.problems.clone(),
+            (None, None) => place.problem.iter().cloned().collect(),
+            (None, Some(_)) => Vec::new(),
+        },
         forecast: None,
     }
 }

@@ -123,6 +123,9 @@ pub struct LinkView {
     pub to: String,
     /// `up`, `down` or `unknown`.
     pub state: String,
+    /// Pools with addresses for clients in the network.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub client_pools: Vec<String>,
 }
 
 /// The safeguards that a takeover depends on, as this head sees them.
@@ -180,6 +183,9 @@ pub struct FenceDeviceView {
     pub head: String,
     /// 1 is tried first. All devices of a level are needed.
     pub level: u32,
+    /// The network of the appliance that its address belongs to, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<String>,
     /// `works`, `failed`, `unverified` (no head could start it) or `unknown` (no head that would use it is up).
     pub state: String,
     /// Why it failed.

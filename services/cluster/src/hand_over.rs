@@ -248,12 +248,6 @@ impl Situation {
 
     /// Why `to` cannot take over now.
     pub(crate) fn hindrance(&self, resource: &str, to: &HeadName) -> Option<String> {
-        let options = self
-            .section("summary")
-            .find(|e| e.name == "cluster_options");
-        if options.is_some_and(|options| is(options, "maintenance-mode")) {
-            return Some("the cluster is in maintenance mode".to_owned());
-        }
         if !self.has_quorum() {
             return Some("the heads that see each other have no quorum".to_owned());
         }
@@ -265,6 +259,14 @@ impl Situation {
 
     /// Why the cluster would not start the resource on this head, whatever the state of the rest of the cluster is.
     pub(crate) fn obstacle_on(&self, resource: &str, to: &HeadName) -> Option<String> {
+        let mut summary = self.section("summary");
+        let options = summary.find(|e| e.name == "cluster_options");
+        if options.is_some_and(|options| is(options, "maintenance-mode")) {
+            return Some(
+                "the cluster is in maintenance mode: `crm_attribute --name maintenance-mode --delete` reverts that"
+                    .to_owned(),
+            );
+        }
         let Some(node) = self.node(to) else {
             return Some("the cluster does not know it: it was never a member".to_owned());
         };

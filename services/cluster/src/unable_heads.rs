@@ -92,6 +92,15 @@ mod tests {
             assert_eq!(names, ["right"], "{part}");
             assert!(unable["right"].contains(part), "{part}: {unable:?}");
         }
+        // Maintenance mode applies to all heads.
+        let text = include_str!("../../../examples/pair.toml");
+        let appliance = appliance::parse(text).expect("well formed").appliance;
+        let monitor = r#"<pacemaker-result><summary><cluster_options maintenance-mode="true"/></summary>
+            <nodes><node name="left" online="true"/><node name="right" online="true"/></nodes></pacemaker-result>"#;
+        let monitor = Element::parse(monitor).expect("XML");
+        let all = in_output(&monitor, &appliance, &"tank".parse().expect("a name"));
+        assert_eq!(all.len(), 2, "{all:?}");
+        assert!(all["right"].contains("--name maintenance-mode --delete"));
         let elsewhere = BAN.replace("pool-tank", "pool-vm");
         assert_eq!(unable(ONLINE, &elsewhere), BTreeMap::new());
     }

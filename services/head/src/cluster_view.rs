@@ -11,10 +11,11 @@ use appliance::xml::Element;
 use cluster::host::{Host, Local};
 use cluster::process::{Invocation, Output};
 use cluster::unable_heads;
-use units::{HeadName, NetworkName};
+use units::{HeadName, NetworkName, PoolName};
 
+use super::crm_output::{is, resource};
 use super::heartbeats::Heartbeats;
-use super::safeguards;
+use super::{manual_settings, safeguards};
 use crate::args::HeadArgs;
 
 /// Time-out of a tool of the cluster or of this host.
@@ -167,12 +168,16 @@ fn of(
             cannot_serve: monitor.map_or_else(Default::default, |monitor| {
                 unable_heads::in_output(monitor, appliance, name)
             }),
+            problem: (monitor.is_some() && resource.is_none()).then(|| unknown_pool(name)),
         };
         (name.to_string(), place)
     });
     let mut problems = Vec::new();
     if monitor.is_none() && appliance.heads.len() > 1 {
         problems.push(CLUSTER_SILENT.to_owned());
+    }
+    if let Some(monitor) = monitor {
+        problems.extend(manual_settings::problems(monitor, appliance));
     }
     ClusterState {
         appliance: Some(appliance.name.clone()),
@@ -187,6 +192,14 @@ fn of(
         safeguards: Safeguards::default(),
         problems,
     }
+}
+
+/// A pool of the file that the cluster does not have: the file is not applied, or differs from that of the other heads.
+fn unknown_pool(name: &PoolName) -> String {
+    format!(
+        "the cluster has no pool {name}, which the appliance file of this head names: correct a mistyped name; a pool that is new is created, and \
+         then served after `bulkhead appliance apply --ssh`"
+    )
 }
 
 fn head_state(monitor: Option<&Element>, head: &str) -> &'static str {
@@ -205,12 +218,6 @@ fn head_state(monitor: Option<&Element>, head: &str) -> &'static str {
     }
 }
 
-/// A resource in the output of crm_mon.
-pub fn resource<'a>(monitor: &'a Element, id: &str) -> Option<&'a Element> {
-    let resources = &monitor.child("resources")?.children;
-    resources.iter().find(|one| one.id() == Some(id))
-}
-
 /// The only head on which a resource is started.
 fn server(resource: &Element) -> Option<&str> {
     let is_started = resource.attribute("role") == Some("Started") && !is(resource, "failed");
@@ -218,11 +225,6 @@ fn server(resource: &Element) -> Option<&str> {
         [node] if is_started => node.attribute("name"),
         _ => None,
     }
-}
-
-/// Whether an attribute is `true`.
-pub fn is(element: &Element, attribute: &str) -> bool {
-    element.attribute(attribute) == Some("true")
 }
 
 /// The head with this Corosync node number.
@@ -269,10 +271,21 @@ fn link_views(appliance: &Appliance, own: &str, text: &str) -> Vec<LinkView> {
                 from: own.to_owned(),
                 to: to.to_string(),
                 state: if is_up { "up" } else { "down" }.to_owned(),
+                client_pools: client_pools(appliance, network),
             });
         }
     }
     views
+}
+
+/// The pools with addresses for clients in a network.
+fn client_pools(appliance: &Appliance, network: &NetworkName) -> Vec<String> {
+    let pools = appliance.pools.iter();
+    let of_network = pools.filter(|(_, pool)| {
+        let mut addresses = pool.addresses.iter();
+        addresses.any(|one| one.network == *network)
+    });
+    of_network.map(|(name, _)| name.to_string()).collect()
 }
 
 /// Adds the links that Corosync does not list, such as those to a head that is off: they exist, in an
@@ -296,6 +309,7 @@ fn with_unseen(appliance: &Appliance, own: &str, mut views: Vec<LinkView>) -> Ve
                     from: own.to_owned(),
                     to: to.to_string(),
                     state: "unknown".to_owned(),
+                    client_pools: client_pools(appliance, network),
                 });
             }
         }
@@ -326,6 +340,7 @@ mod tests {
             states,
             [("storage-a", "right", "up"), ("storage-b", "right", "down")]
         );
+        assert_eq!(views[1].client_pools, ["tank"]);
     }
 
     #[test]
@@ -372,6 +387,22 @@ mod tests {
             (Some("left"), false)
         );
         assert_eq!(tank.addresses, ["10.77.1.100", "10.77.2.100"]);
+    }
+
+    /// A mistyped name in the file of this head: the pool is served under its own name.
+    #[test]
+    fn pool_that_the_cluster_does_not_have_is_a_problem_of_the_file() {
+        let monitor = r#"<pacemaker-result><nodes><node name="left" online="true"/></nodes>
+            <resources><resource id="pool-vault" role="Started"><node name="left" id="1"/></resource></resources></pacemaker-result>"#;
+        let monitor = Element::parse(monitor).expect("XML");
+        let problem = |monitor| {
+            of(&appliance(), "left", monitor, None).pools["tank"]
+                .problem
+                .clone()
+        };
+        let found = problem(Some(&monitor)).expect("a problem");
+        assert!(found.contains("the cluster has no pool tank"), "{found}");
+        assert_eq!(problem(None), None);
     }
 
     #[test]

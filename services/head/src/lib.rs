@@ -12,6 +12,7 @@ mod backend;
 mod clients;
 mod cluster_view;
 mod console;
+mod crm_output;
 mod disk_health;
 mod disks;
 mod drops;
@@ -21,6 +22,7 @@ mod heartbeats;
 mod host_losses;
 mod interfaces;
 mod logs;
+mod manual_settings;
 pub mod move_keys;
 mod move_legs;
 pub mod other_heads;
@@ -34,7 +36,7 @@ mod slow_servers;
 mod validity;
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,7 +85,9 @@ fn alerts(args: &HeadArgs, common: &Common, out: Printer) -> Result<(), Failure>
         api::Peers::new(peer_key::PeerKey::new(&args.peer_key, common).read())
     };
     let own = cluster_view::own_name(args);
-    peers.set_heads(peer_addresses(args, &own).unwrap_or_default());
+    let mut heads = peer_addresses(args, &own).unwrap_or_default();
+    heads.insert(own, own_addresses(args));
+    peers.set_heads(heads);
     let alerts = api::alerts_now(Arc::new(backend), peers);
     // A head that does not respond must not delay the end.
     runtime.shutdown_background();
@@ -228,6 +232,19 @@ async fn follow_peers(peers: api::Peers, args: HeadArgs, key: peer_key::PeerKey)
         }
         tokio::time::sleep(PEERS_INTERVAL).await;
     }
+}
+
+/// Where the daemon of this head listens.
+fn own_addresses(args: &HeadArgs) -> Vec<SocketAddr> {
+    let listen = args.listen.iter().map(|address| {
+        let ip = match address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            ip => ip,
+        };
+        SocketAddr::new(ip, address.port())
+    });
+    listen.collect()
 }
 
 fn peer_addresses(args: &HeadArgs, own: &str) -> Option<BTreeMap<String, Vec<SocketAddr>>> {

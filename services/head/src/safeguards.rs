@@ -10,8 +10,10 @@ use appliance::Appliance;
 use appliance::render::{fencing_levels, pool_id};
 use appliance::xml::Element;
 use control::calendar::from_compact_utc;
+use units::HeadName;
 
-use super::cluster_view::{head_by_number, is, resource};
+use super::cluster_view::head_by_number;
+use super::crm_output::{is, resource};
 
 /// Time until a missing vote is reported. A new membership forms faster.
 const VOTE_GRACE_MS: u64 = 10_000;
@@ -252,6 +254,7 @@ fn fence_devices(
         for (level, ids) in (1..).zip(fencing_levels(appliance, head, fencing)) {
             for id in ids {
                 let view = FenceDeviceView {
+                    network: network_of_device(appliance, head, &id),
                     name: id,
                     head: head.to_string(),
                     level,
@@ -266,6 +269,16 @@ fn fence_devices(
         }
     }
     views
+}
+
+/// The network of the BMC of a head; none for other devices.
+fn network_of_device(appliance: &Appliance, head: &HeadName, id: &str) -> Option<String> {
+    let fencing = appliance.heads.get(head)?.fencing.as_ref()?;
+    let bmc = fencing
+        .bmc
+        .as_ref()
+        .filter(|_| id == format!("fence-{head}-bmc"))?;
+    appliance.network_of(bmc.address).map(ToString::to_string)
 }
 
 fn fence_device(
@@ -542,6 +555,7 @@ mod tests {
         const FAILED: &str = include_str!("recorded/fence-device-failed.xml");
         let failed = look(FAILED, NOW_MS);
         assert_eq!((failed.state.as_str(), failed.level), ("failed", 1));
+        assert_eq!(failed.network.as_deref(), Some("management"));
         assert_eq!(failed.since_ms, Some(NOW_MS - 43_000));
         assert_eq!(failed.why.as_deref(), Some("its monitor failed on right"));
         // Pacemaker has removed the failure, and retries the device.

@@ -111,6 +111,7 @@ mod tests {
                 from: "left".to_owned(),
                 to: "third".to_owned(),
                 state: "down".to_owned(),
+                ..LinkView::default()
             }],
             safeguards: Safeguards {
                 has_quorum: no_quorum_since_ms.map(|_| false),
@@ -132,8 +133,8 @@ mod tests {
         assert_eq!(alerts[0].since_ms, Some(9000));
         for part in [
             "right is offline",
-            "no head serves tank",
-            "no head serves vm",
+            "it is unknown whether another head serves tank: left does not serve it",
+            "it is unknown whether another head serves vm",
             "storage-a",
         ] {
             let has = alerts[0].details.iter().any(|detail| detail.contains(part));
