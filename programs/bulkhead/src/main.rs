@@ -149,7 +149,10 @@ fn perform(program: Program, common: &Common, out: Printer) -> Result<ExitCode, 
             let own_facts = |stalls| head::facts::print_facts(common, stalls);
             let run = || cluster::command::run(&command, &own_facts, out);
             return match command.change() {
-                Some((what, of)) => noted(common, what, &of, run),
+                Some((what, of)) => {
+                    let log = pool_access::audit::path(common);
+                    pool_access::audit::noted_command(&log, what, &of, run)
+                }
                 None => run(),
             };
         }

@@ -3,10 +3,11 @@
 
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use api::audit::{Entry, Lines};
-use control::{Effect, Failure, Peer, Request};
+use control::{Effect, Failure, FailureKind, Peer, Request};
 use units::PoolName;
 
 use crate::common::Common;
@@ -72,6 +73,34 @@ pub fn noted<T>(
         audit_entry(own(), what.to_owned(), target.to_owned()),
         work,
     )
+}
+
+/// Performs a command, and records it in `log` and the system log. An exit code other than 0 is a refusal or a failure
+/// that the command has printed.
+///
+/// # Errors
+///
+/// Those of the command.
+pub fn noted_command(
+    log: &Path,
+    what: &str,
+    target: &str,
+    work: impl FnOnce() -> Result<ExitCode, Failure>,
+) -> Result<ExitCode, Failure> {
+    let mut refused = ExitCode::SUCCESS;
+    let done = noted(log, what, target, || {
+        let code = work()?;
+        if code == ExitCode::SUCCESS {
+            return Ok(code);
+        }
+        refused = code;
+        let message = "refused: the command has printed the reason";
+        Err(Failure::new(FailureKind::Failed, message))
+    });
+    match done {
+        Err(_) if refused != ExitCode::SUCCESS => Ok(refused),
+        done => done,
+    }
 }
 
 fn own() -> Peer {
@@ -162,6 +191,26 @@ fn from(peer: Peer) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// `appliance apply` prints the findings, and exits with a code that is not 0.
+    #[test]
+    fn refused_command_is_recorded_as_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let log = folder.path().join("audit.log");
+        let last = || {
+            let text = std::fs::read_to_string(&log).expect("a log");
+            text.lines().last().unwrap_or_default().to_owned()
+        };
+        let apply = |code| noted_command(&log, "appliance.apply", "attic", || Ok(code));
+        let refused = ExitCode::from(12);
+        assert_eq!(apply(refused).expect("it has run"), refused);
+        assert!(last().contains(r#""outcome":"failed""#), "{}", last());
+        assert_eq!(
+            apply(ExitCode::SUCCESS).expect("it has run"),
+            ExitCode::SUCCESS
+        );
+        assert!(last().contains(r#""outcome":"done""#), "{}", last());
+    }
 
     #[test]
     fn audit_user_is_a_name_or_a_uid() {
