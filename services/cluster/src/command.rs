@@ -574,7 +574,7 @@ fn refuse_unserved(prepared: &Prepared, plan: &Plan, changed: bool) -> Result<()
             return Ok(());
         };
         let starts: Vec<PoolStart> = pools.iter().map(|pool| situation.start_of(pool)).collect();
-        let is_starting = starts.iter().any(|one| *one == PoolStart::Pending);
+        let is_starting = starts.contains(&PoolStart::Pending);
         if changed && is_starting && Instant::now() < deadline {
             std::thread::sleep(SETTLING_POLL);
             continue;

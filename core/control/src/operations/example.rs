@@ -17,7 +17,7 @@ pub struct Example {
     pub prepared_by: &'static [&'static str],
     /// Commands that revert it; may be empty. With this the proofs also test it with kills.
     pub undone_by: Option<&'static [&'static str]>,
-    /// Whether its effect is lost with the server, which must be running.
+    /// Whether the server must be running: its effect is lost with the server, or the server has the counters.
     pub ends_with_the_server: bool,
     /// The reason why no test runs this line, and the test that covers it instead.
     pub elsewhere: Option<&'static str>,
@@ -49,7 +49,7 @@ impl Example {
         self
     }
 
-    /// Marks an example with an effect that is lost with the server, which must be running.
+    /// Marks an example that needs a running server: its effect is lost with it, or the server has the counters.
     #[must_use]
     pub const fn ends_with_the_server(mut self) -> Self {
         self.ends_with_the_server = true;

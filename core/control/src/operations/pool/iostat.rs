@@ -38,9 +38,9 @@ impl Operation for Iostat {
 const INTERVAL_DEFAULT: Duration = Duration::from_secs(1);
 
 const EXAMPLES: Examples = Examples::of(&[
-    Example::of("bulkhead pool iostat tank"),
-    Example::of("bulkhead pool iostat tank --interval 1 --count 2"),
-    Example::of("bulkhead pool iostat --json"),
+    Example::of("bulkhead pool iostat tank").ends_with_the_server(),
+    Example::of("bulkhead pool iostat tank --interval 1 --count 2").ends_with_the_server(),
+    Example::of("bulkhead pool iostat --json").ends_with_the_server(),
 ])
 .with_note(
     "The first table is about the time since the pool was opened, each later one about the time since the one before.

@@ -85,11 +85,11 @@ impl Operation for Plan {
 }
 
 const EXAMPLES: Examples = Examples::of(&[
-    Example::of("bulkhead pool plan tank add mirror /dev/disk/by-id/scsi-e /dev/disk/by-id/scsi-f"),
-    Example::of("bulkhead pool plan tank replace /dev/disk/by-id/scsi-a /dev/disk/by-id/scsi-d"),
-    Example::of("bulkhead pool plan tank attach /dev/disk/by-id/scsi-a /dev/disk/by-id/scsi-d"),
-    Example::of("bulkhead pool plan tank remove mirror-1"),
-    Example::of("bulkhead pool plan tank expand /dev/disk/by-id/scsi-a --json"),
+    Example::of("bulkhead pool plan tank add mirror /dev/disk/by-id/scsi-e /dev/disk/by-id/scsi-f").ends_with_the_server(),
+    Example::of("bulkhead pool plan tank replace /dev/disk/by-id/scsi-a /dev/disk/by-id/scsi-d").ends_with_the_server(),
+    Example::of("bulkhead pool plan tank attach /dev/disk/by-id/scsi-a /dev/disk/by-id/scsi-d").ends_with_the_server(),
+    Example::of("bulkhead pool plan tank remove mirror-1").ends_with_the_server(),
+    Example::of("bulkhead pool plan tank expand /dev/disk/by-id/scsi-a --json").ends_with_the_server(),
 ])
 .with_note(
     "It shows the bytes that move, by device, the duration at the rate that was measured, the fill before and after, the redundancy
