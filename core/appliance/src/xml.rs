@@ -69,6 +69,11 @@ impl Element {
         self.attributes.get(name).map(String::as_str)
     }
 
+    /// Whether an attribute is `true`, as flags in the output of crm_mon(8) are.
+    pub fn is(&self, name: &str) -> bool {
+        self.attribute(name) == Some("true")
+    }
+
     /// Its `id`.
     pub fn id(&self) -> Option<&str> {
         self.attribute("id")

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
-use control::legs::reports::HeadReport;
+use control::legs::reports::{HeadReport, NO_REPORT};
 
 use crate::Api;
 use crate::backend::Backend;
@@ -99,7 +99,7 @@ impl HeadReports {
             let members = members.map_or_else(
                 || {
                     let why = match report {
-                        Some(_) => "its bulkhead-leg-server does not run, or is of an earlier release",
+                        Some(_) => NO_REPORT,
                         None => "it sends no report: its bulkhead-head does not run, or is of an earlier release",
                     };
                     HeadReport::Unknown {

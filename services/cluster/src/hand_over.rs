@@ -12,7 +12,7 @@ use units::{HeadName, PoolName};
 
 use crate::host::{Host, HostError, must};
 use crate::process::Invocation;
-use crate::situation::{Situation, SituationError, is};
+use crate::situation::{Situation, SituationError};
 
 /// Time allowed for the agents of addresses, in addition to the pool's own.
 const ADDRESSES_TIME_LIMIT: Duration = Duration::from_secs(40);
@@ -261,7 +261,7 @@ impl Situation {
     pub(crate) fn obstacle_on(&self, resource: &str, to: &HeadName) -> Option<String> {
         let mut summary = self.section("summary");
         let options = summary.find(|e| e.name == "cluster_options");
-        if options.is_some_and(|options| is(options, "maintenance-mode")) {
+        if options.is_some_and(|options| options.is("maintenance-mode")) {
             return Some(
                 "the cluster is in maintenance mode: `crm_attribute --name maintenance-mode --delete` reverts that"
                     .to_owned(),
@@ -270,18 +270,18 @@ impl Situation {
         let Some(node) = self.node(to) else {
             return Some("the cluster does not know it: it was never a member".to_owned());
         };
-        if !is(node, "online") {
+        if !node.is("online") {
             return Some("it is offline".to_owned());
         }
-        if is(node, "standby") || is(node, "standby_onfail") {
+        if node.is("standby") || node.is("standby_onfail") {
             return Some(format!(
                 "it is in standby: `bulkhead appliance maintenance {to} off` reverts that"
             ));
         }
-        if is(node, "maintenance") {
+        if node.is("maintenance") {
             return Some("it is in maintenance".to_owned());
         }
-        if is(node, "pending") || is(node, "shutdown") {
+        if node.is("pending") || node.is("shutdown") {
             return Some(
                 "it is joining or leaving the cluster: try again in a few seconds".to_owned(),
             );
@@ -301,13 +301,13 @@ impl Situation {
     /// An administrator's setting that prevents a move of the resource.
     fn hold(&self, resource: &str, to: &HeadName) -> Option<String> {
         if let Some(found) = self.resource(resource) {
-            if found.attribute("managed") == Some("false") || is(found, "maintenance") {
+            if found.attribute("managed") == Some("false") || found.is("maintenance") {
                 return Some(format!(
                     "the cluster does not manage {resource} now: `crm_resource --resource {resource} --meta --delete-parameter is-managed` \
                      (or `maintenance`) ends that"
                 ));
             }
-            if is(found, "blocked") {
+            if found.is("blocked") {
                 return Some(format!(
                     "the cluster blocks {resource} after a failed stop: see `crm_mon -1`, and run `crm_resource --cleanup --resource {resource}`"
                 ));

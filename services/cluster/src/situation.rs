@@ -118,21 +118,20 @@ impl Situation {
 
     /// Whether the head is a member of the cluster.
     pub(crate) fn is_member(&self, head: &HeadName) -> bool {
-        self.node(head).is_some_and(|node| is(node, "online"))
+        self.node(head).is_some_and(|node| node.is("online"))
     }
 
     /// The names of the resources that run, or may still run, on any head.
     pub(crate) fn active(&self) -> Vec<String> {
         let all = self.section("resources");
-        let active =
-            all.filter(|one| is(one, "active") || one.attribute("role") == Some("Started"));
+        let active = all.filter(|one| one.is("active") || one.attribute("role") == Some("Started"));
         active.filter_map(Element::id).map(str::to_owned).collect()
     }
 
     /// The names of the resources that run, or that failed and may run.
     pub(crate) fn active_or_failed(&self) -> Vec<String> {
         let all = self.section("resources");
-        let active = all.filter(|one| is(one, "active") || is(one, "failed"));
+        let active = all.filter(|one| one.is("active") || one.is("failed"));
         active.filter_map(Element::id).map(str::to_owned).collect()
     }
 
@@ -140,7 +139,7 @@ impl Situation {
     pub(crate) fn active_on(&self, head: &HeadName) -> Vec<String> {
         let is_on = |one: &&Element| {
             let mut nodes = one.children.iter();
-            (is(one, "active") || is(one, "failed"))
+            (one.is("active") || one.is("failed"))
                 && nodes.any(|node| node.attribute("name") == Some(head.as_str()))
         };
         let active = self.section("resources").filter(is_on);
@@ -156,7 +155,7 @@ impl Situation {
     /// The power-off that the cluster requires and that is not confirmed. Without quorum it powers no head off.
     pub(crate) fn pending_power_off(&self) -> Option<PendingPowerOff> {
         let mut nodes = self.section("nodes");
-        let node = nodes.find(|node| is(node, "unclean") && self.has_quorum())?;
+        let node = nodes.find(|node| node.is("unclean") && self.has_quorum())?;
         let head = node.attribute("name")?;
         Some(PendingPowerOff {
             head: head.to_owned(),
@@ -200,14 +199,14 @@ impl Situation {
         let resource = self.resource(resource)?;
         let is_started = resource.attribute("role") == Some("Started")
             && resource.attribute("pending").is_none()
-            && !is(resource, "failed");
+            && !resource.is("failed");
         let name = match resource.children.as_slice() {
             [node] if is_started => node.attribute("name")?,
             _ => return None,
         };
         let mut nodes = self.section("nodes");
         let is_lost = nodes.any(|node| {
-            node.attribute("name") == Some(name) && is(node, "unclean") && !is(node, "online")
+            node.attribute("name") == Some(name) && node.is("unclean") && !node.is("online")
         });
         (!is_lost).then_some(name)
     }
@@ -243,11 +242,6 @@ impl Situation {
     pub(crate) fn is_served(&self, resource: &str, by: &HeadName) -> bool {
         self.server(resource) == Some(by.as_str())
     }
-}
-
-/// Whether a flag of crm_mon is set.
-pub(crate) fn is(element: &Element, attribute: &str) -> bool {
-    element.attribute(attribute) == Some("true")
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use units::{HeadName, PoolName};
 use crate::host::{Host, HostError, Hosts, must};
 use crate::observe::pacemaker_runs;
 use crate::process::Invocation;
-use crate::situation::{PendingPowerOff, Situation, SituationError, is};
+use crate::situation::{PendingPowerOff, Situation, SituationError};
 
 /// Polling interval of the cluster.
 const POLL: Duration = Duration::from_millis(500);
@@ -297,7 +297,7 @@ impl<'a> Planned<'a> {
     pub fn end_maintenance(&mut self, head: &HeadName) -> Result<Outcome, StandbyError> {
         let (by, machine) = self.responding(head)?;
         let now = Situation::look(machine)?;
-        let is_there = now.node(head).is_some_and(|node| is(node, "standby"));
+        let is_there = now.node(head).is_some_and(|node| node.is("standby"));
         let step = Step::Return(head.clone());
         // crm_mon does not show the standby of a head that was never online.
         let was_excluded = is_excluded(machine, head).map_err(failed(&by, &step))?;
@@ -450,7 +450,7 @@ impl<'a> Planned<'a> {
         };
         let machine = self.machines[by].as_ref();
         let now = Situation::look(machine)?;
-        let is_standby = |head: &&HeadName| now.node(head).is_some_and(|node| is(node, "standby"));
+        let is_standby = |head: &&HeadName| now.node(head).is_some_and(|node| node.is("standby"));
         for head in self.appliance.heads.keys().filter(is_standby) {
             let step = Step::Return(head.clone());
             forget(machine, head, Lifetime::Reboot).map_err(failed(head, &step))?;

@@ -13,7 +13,7 @@ use cluster::process::{Invocation, Output};
 use cluster::unable_heads;
 use units::{HeadName, NetworkName, PoolName};
 
-use super::crm_output::{is, resource};
+use super::crm_output::resource;
 use super::heartbeats::Heartbeats;
 use super::{manual_settings, safeguards};
 use crate::args::HeadArgs;
@@ -153,7 +153,7 @@ fn of(
         let is_up = |head: &&str| !matches!(head_state(monitor, head), "offline" | "unclean");
         let place = PoolLocation {
             served_by: resource.and_then(server).filter(is_up).map(str::to_owned),
-            has_failed: resource.is_some_and(|one| is(one, "failed")),
+            has_failed: resource.is_some_and(|one| one.is("failed")),
             home: pool.home.as_ref().map(ToString::to_string),
             heads: appliance
                 .heads_of(pool)
@@ -209,18 +209,18 @@ fn head_state(monitor: Option<&Element>, head: &str) -> &'static str {
         return "unknown";
     };
     match () {
-        () if is(node, "unclean") => "unclean",
-        () if !is(node, "online") => "offline",
+        () if node.is("unclean") => "unclean",
+        () if !node.is("online") => "offline",
         // A member of Corosync without Pacemaker.
-        () if is(node, "pending") => "pending",
-        () if is(node, "standby") => "standby",
+        () if node.is("pending") => "pending",
+        () if node.is("standby") => "standby",
         () => "online",
     }
 }
 
 /// The only head on which a resource is started.
 fn server(resource: &Element) -> Option<&str> {
-    let is_started = resource.attribute("role") == Some("Started") && !is(resource, "failed");
+    let is_started = resource.attribute("role") == Some("Started") && !resource.is("failed");
     match resource.children.as_slice() {
         [node] if is_started => node.attribute("name"),
         _ => None,

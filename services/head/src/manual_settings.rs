@@ -7,14 +7,14 @@ use appliance::Appliance;
 use appliance::render::{pool_id, resource_ids};
 use appliance::xml::Element;
 
-use crate::crm_output::{is, resource};
+use crate::crm_output::resource;
 
 /// A sentence for each setting in the output of crm_mon(8), with the command that reverts it.
 pub fn problems(monitor: &Element, appliance: &Appliance) -> Vec<String> {
     let summary = monitor.child("summary").into_iter();
     let mut summary = summary.flat_map(|summary| &summary.children);
     let options = summary.find(|one| one.name == "cluster_options");
-    let has = |option: &str| options.is_some_and(|options| is(options, option));
+    let has = |option: &str| options.is_some_and(|options| options.is(option));
     if has("maintenance-mode") {
         // Each resource and head is unmanaged by it.
         return vec![
@@ -37,7 +37,7 @@ pub fn problems(monitor: &Element, appliance: &Appliance) -> Vec<String> {
     for head in appliance.heads.keys() {
         let is_it = |node: &&&Element| node.attribute("name") == Some(head.as_str());
         let node = nodes.iter().find(is_it);
-        if node.is_some_and(|node| is(node, "maintenance")) {
+        if node.is_some_and(|node| node.is("maintenance")) {
             in_maintenance.insert(head.as_str());
             problems.push(format!(
                 "Pacemaker has {head} in maintenance mode: its pools are not monitored, and no head takes them over. \
@@ -76,7 +76,7 @@ pub fn problems(monitor: &Element, appliance: &Appliance) -> Vec<String> {
 }
 
 fn is_unmanaged(resource: &Element) -> bool {
-    resource.attribute("managed") == Some("false") || is(resource, "maintenance")
+    resource.attribute("managed") == Some("false") || resource.is("maintenance")
 }
 
 #[cfg(test)]

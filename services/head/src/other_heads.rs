@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use control::answer::Status;
-use control::legs::reports::MemberReport;
+use control::legs::reports::{MemberReport, NO_REPORT};
 use control::{Answer, Failure, Request};
 use pool_access::common::Common;
 use pool_access::managed;
@@ -55,9 +55,7 @@ impl OtherHeads for Peers<'_> {
 
     fn members(&self, head: &str) -> Result<MemberReport, String> {
         let report = self.ask(head, async |peers| peers.head_report(head).await)?;
-        report.members.ok_or_else(|| {
-            "its bulkhead-leg-server does not run, or is of an earlier release".to_owned()
-        })
+        report.members.ok_or_else(|| NO_REPORT.to_owned())
     }
 
     fn list(&self, head: &str, pool: &PoolName, request: &Request) -> Result<Answer, String> {

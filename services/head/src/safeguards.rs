@@ -13,7 +13,7 @@ use control::calendar::from_compact_utc;
 use units::HeadName;
 
 use super::cluster_view::head_by_number;
-use super::crm_output::{is, resource};
+use super::crm_output::resource;
 
 /// Time until a missing vote is reported. A new membership forms faster.
 const VOTE_GRACE_MS: u64 = 10_000;
@@ -235,7 +235,7 @@ fn usable_heads(monitor: &Element) -> BTreeSet<&str> {
     let nodes = monitor.child("nodes").into_iter();
     let nodes = nodes.flat_map(|nodes| &nodes.children);
     let up = nodes.filter(|node| {
-        is(node, "online") && !is(node, "unclean") && !is(node, "standby") && !is(node, "pending")
+        node.is("online") && !node.is("unclean") && !node.is("standby") && !node.is("pending")
     });
     up.filter_map(|node| node.attribute("name")).collect()
 }
@@ -305,7 +305,7 @@ fn fence_device(
             .iter()
             .filter_map(|node| node.attribute("name"));
         one.attribute("role") == Some("Started")
-            && !is(one, "failed")
+            && !one.is("failed")
             && nodes.any(|node| usable.contains(node))
     });
     if is_started {
@@ -406,7 +406,7 @@ fn power_offs(
     for head in appliance.heads.keys().map(|head| head.as_str()) {
         let key = format!("power-off {head}");
         let is_lost = nodes.iter().any(|node| {
-            node.attribute("name") == Some(head) && is(node, "unclean") && !is(node, "online")
+            node.attribute("name") == Some(head) && node.is("unclean") && !node.is("online")
         });
         if !is_lost {
             look.well(&key);

@@ -86,8 +86,9 @@ pub fn exported_originals(
         return Vec::new();
     };
     let mut notes = Vec::new();
-    for other in sockets::served(common) {
-        let status = status_of(common, &other).filter(|_| other != *pool);
+    let others = sockets::served(common).into_iter();
+    for other in others.filter(|other| other != pool) {
+        let status = status_of(common, &other);
         let Some(status) = status.filter(|status| !status.nbd.is_empty()) else {
             continue;
         };

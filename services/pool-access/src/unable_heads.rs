@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use control::Answer;
-use control::legs::reports::{HeadReport, MemberReport};
+use control::legs::reports::{HeadReport, MemberReport, NO_REPORT};
 use units::PoolName;
 
 use crate::common::Common;
@@ -51,9 +51,8 @@ pub fn exclude(
 
 /// The connections of the leg-server of this host.
 fn own(common: &Common) -> Result<MemberReport, String> {
-    MemberReport::read(&common.settings.state_dir, api::now_ms()).ok_or_else(|| {
-        "its bulkhead-leg-server does not run, or is of an earlier release".to_owned()
-    })
+    let own = MemberReport::read(&common.settings.state_dir, api::now_ms());
+    own.ok_or_else(|| NO_REPORT.to_owned())
 }
 
 /// A command does not know how long a head sends no report.

@@ -13,6 +13,8 @@ use super::{LegsView, Survives};
 pub const CONNECTIONS: &str = "legs/connections.json";
 /// A report that is older is out of date: the leg-server does not run, or hangs.
 pub const REPORT_AGE_MAX_MS: u64 = 20_000;
+/// Why a head that responds has no report.
+pub const NO_REPORT: &str = "its bulkhead-leg-server does not run, or is of an earlier release";
 /// Longest file, in bytes.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 

@@ -12,7 +12,7 @@ use super::judge::{Action, ClusterView};
 use crate::host::{Host, HostError, must};
 use crate::observe::pacemaker_runs;
 use crate::process::Invocation;
-use crate::situation::{Situation, SituationError, is};
+use crate::situation::{Situation, SituationError};
 use crate::standby;
 
 /// The attribute of a marked node. Its value is the head that set it.
@@ -66,9 +66,7 @@ impl Actor<'_> {
         let heads = self.appliance.heads.keys();
         let is_member = |head: &&HeadName| {
             let node = now.node(head);
-            node.is_some_and(|node| {
-                is(node, "online") && !is(node, "unclean") && !is(node, "pending")
-            })
+            node.is_some_and(|node| node.is("online") && !node.is("unclean") && !node.is("pending"))
         };
         let members: BTreeSet<HeadName> = heads.filter(is_member).cloned().collect();
         let pools = self.appliance.pools.iter();
@@ -76,7 +74,7 @@ impl Actor<'_> {
             .flat_map(|(name, pool)| resource_ids(name, pool))
             .collect();
         let is_busy = |head: &&HeadName| now.active_on(head).iter().any(|one| ours.contains(one));
-        let is_standby = |head: &&HeadName| now.node(head).is_some_and(|node| is(node, STANDBY));
+        let is_standby = |head: &&HeadName| now.node(head).is_some_and(|node| node.is(STANDBY));
         Some(ClusterView {
             busy: members.iter().filter(is_busy).cloned().collect(),
             // Each mark comes with a standby.

@@ -19,7 +19,7 @@ use super::decide::{HeadState, Observed, PoolState};
 use crate::host::{Host, HostError, Hosts, must};
 use crate::observe::pacemaker_runs;
 use crate::process::Invocation;
-use crate::situation::{Situation, SituationError, is};
+use crate::situation::{Situation, SituationError};
 use crate::standby::{UNITS, active_on, is_excluded};
 
 /// The attribute of a node with the version that an upgrade began to install there.
@@ -95,7 +95,7 @@ pub fn observe(
         let state = match state {
             Ok(state) => Ok(HeadState {
                 is_member: now.node(head).is_some_and(|node| {
-                    is(node, "online") && !is(node, "pending") && !is(node, "shutdown")
+                    node.is("online") && !node.is("pending") && !node.is("shutdown")
                 }),
                 is_excluded: is_excluded(machine, head).map_err(failed)?,
                 mark: mark(machine, head).map_err(failed)?,
@@ -126,7 +126,7 @@ pub(super) fn best_view(machines: &Hosts) -> Result<(Reached<'_>, Situation), St
                 continue;
             }
         };
-        let members = now.section("nodes").filter(|node| is(node, "online"));
+        let members = now.section("nodes").filter(|node| node.is("online"));
         let score = (now.has_quorum(), members.count());
         if best.as_ref().is_none_or(|(other, ..)| score > *other) {
             best = Some((score, (head, machine.as_ref()), now));
